@@ -43,7 +43,7 @@ enum {
     TEXTS_MAX_BYTES = 2 * MESSAGE_MAX_BYTES,
 };
 
-struct world {
+struct fixture {
     struct fake_service service;
     struct smtp_host host;
     struct strbuf answers;
@@ -51,39 +51,39 @@ struct world {
     struct smtp_session *session;
 };
 
-static void world_open(struct world *world, enum smtp_dialect dialect)
+static void fixture_open(struct fixture *fixture, enum smtp_dialect dialect)
 {
-    *world = (struct world){.service = {"250 2.0.0 kept", STRBUF_INIT(SIZE_MAX / 2)}};
-    world->answers = STRBUF_INIT(1 << 20);
-    world->host = (struct smtp_host){
-        .context = &world->service,
+    *fixture = (struct fixture){.service = {"250 2.0.0 kept", STRBUF_INIT(SIZE_MAX / 2)}};
+    fixture->answers = STRBUF_INIT(1 << 20);
+    fixture->host = (struct smtp_host){
+        .context = &fixture->service,
         .dialect = dialect,
         .program = "mailer",
         .domain = "here.example",
         .message_max_bytes = MESSAGE_MAX_BYTES,
         .texts_max_bytes = TEXTS_MAX_BYTES,
-        .text_bytes = &world->text_bytes,
+        .text_bytes = &fixture->text_bytes,
         .check_recipient = check_recipient,
         .deliver = deliver,
     };
-    assert_int_equal(0, smtp_session_new(&world->host, &world->answers, &world->session));
+    assert_int_equal(0, smtp_session_new(&fixture->host, &fixture->answers, &fixture->session));
     assert_string_equal(dialect == DIALECT_LMTP ? "220 here.example LMTP mailer\r\n"
                                                 : "220 here.example ESMTP mailer\r\n",
-                        strbuf_str(&world->answers));
-    strbuf_clear(&world->answers);
+                        strbuf_str(&fixture->answers));
+    strbuf_clear(&fixture->answers);
 }
 
-static void world_close(struct world *world)
+static void fixture_close(struct fixture *fixture)
 {
-    smtp_session_free(world->session);
-    assert_int_equal(0, world->text_bytes);
-    strbuf_release(&world->answers);
-    strbuf_release(&world->service.delivered);
+    smtp_session_free(fixture->session);
+    assert_int_equal(0, fixture->text_bytes);
+    strbuf_release(&fixture->answers);
+    strbuf_release(&fixture->service.delivered);
 }
 
-static void say(struct world *world, const char *text)
+static void say(struct fixture *fixture, const char *text)
 {
-    smtp_session_receive(world->session, text, strlen(text));
+    smtp_session_receive(fixture->session, text, strlen(text));
 }
 
 /* Writes the codes of all answers, without their texts: "250 354 250". */
@@ -224,20 +224,20 @@ static const struct dialogue lmtp[] = {
 
 static void check(enum smtp_dialect dialect, bool has_login, const struct dialogue *dialogue, size_t piece)
 {
-    struct world world;
+    struct fixture fixture;
     char answered[1024];
-    world_open(&world, dialect);
-    world.host.takes_login = world.host.offers_tls = has_login;
+    fixture_open(&fixture, dialect);
+    fixture.host.takes_login = fixture.host.offers_tls = has_login;
     size_t len = strlen(dialogue->said);
     for (size_t at = 0; at < len; at += piece)
-        smtp_session_receive(world.session, dialogue->said + at, piece < len - at ? piece : len - at);
-    codes(strbuf_str(&world.answers), answered);
+        smtp_session_receive(fixture.session, dialogue->said + at, piece < len - at ? piece : len - at);
+    codes(strbuf_str(&fixture.answers), answered);
     if (strcmp(answered, dialogue->answered) != 0)
         fail_msg("%s\nis answered: %s\ninstead of:  %s", dialogue->said, answered, dialogue->answered);
-    if (strcmp(strbuf_str(&world.service.delivered), dialogue->delivered) != 0)
-        fail_msg("%s\ndelivers: %s\ninstead:  %s", dialogue->said, strbuf_str(&world.service.delivered),
+    if (strcmp(strbuf_str(&fixture.service.delivered), dialogue->delivered) != 0)
+        fail_msg("%s\ndelivers: %s\ninstead:  %s", dialogue->said, strbuf_str(&fixture.service.delivered),
                  dialogue->delivered);
-    world_close(&world);
+    fixture_close(&fixture);
 }
 
 TEST(dialogues_are_answered)
@@ -255,12 +255,12 @@ TEST(dialogues_are_answered)
 
 /* ---------------------------------------------------------------- limits */
 
-static void assert_answered(struct world *world, const char *expected)
+static void assert_answered(struct fixture *fixture, const char *expected)
 {
     char answered[1024];
-    codes(strbuf_str(&world->answers), answered);
+    codes(strbuf_str(&fixture->answers), answered);
     assert_string_equal(expected, answered);
-    strbuf_clear(&world->answers);
+    strbuf_clear(&fixture->answers);
 }
 
 TEST(a_message_may_have_fifty_million_bytes)
@@ -268,176 +268,178 @@ TEST(a_message_may_have_fifty_million_bytes)
     static char line[100000];
     memset(line, 'x', sizeof(line));
     for (size_t surplus = 0; surplus < 2; surplus++) {
-        struct world world;
-        world_open(&world, DIALECT_SMTP);
-        say(&world, BEGIN);
+        struct fixture fixture;
+        fixture_open(&fixture, DIALECT_SMTP);
+        say(&fixture, BEGIN);
         for (size_t i = 0; i < MESSAGE_MAX_BYTES / sizeof(line) - 1; i++)
-            smtp_session_receive(world.session, line, sizeof(line));
-        smtp_session_receive(world.session, line, sizeof(line) - 2 + surplus);
-        assert_true(smtp_session_is_in_message(world.session));
-        say(&world, "\r\n.\r\n");
-        assert_false(smtp_session_is_in_message(world.session));
-        assert_answered(&world, surplus > 0 ? BEGUN " 552" : BEGUN " 250");
+            smtp_session_receive(fixture.session, line, sizeof(line));
+        smtp_session_receive(fixture.session, line, sizeof(line) - 2 + surplus);
+        assert_true(smtp_session_is_in_message(fixture.session));
+        say(&fixture, "\r\n.\r\n");
+        assert_false(smtp_session_is_in_message(fixture.session));
+        assert_answered(&fixture, surplus > 0 ? BEGUN " 552" : BEGUN " 250");
         assert_int_equal(surplus > 0 ? 0 : MESSAGE_MAX_BYTES + strlen(ENVELOPE "|"),
-                         world.service.delivered.len);
+                         fixture.service.delivered.len);
         /* The session accepts the next message. */
-        strbuf_clear(&world.service.delivered);
-        say(&world, "MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\n1\r\n.\r\n");
-        assert_answered(&world, "250 250 354 250");
-        assert_string_equal(ENVELOPE "1\r\n|", strbuf_str(&world.service.delivered));
-        world_close(&world);
+        strbuf_clear(&fixture.service.delivered);
+        say(&fixture, "MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\n1\r\n.\r\n");
+        assert_answered(&fixture, "250 250 354 250");
+        assert_string_equal(ENVELOPE "1\r\n|", strbuf_str(&fixture.service.delivered));
+        fixture_close(&fixture);
     }
 }
 
 TEST(all_messages_under_way_have_a_common_bound)
 {
-    struct world world;
-    world_open(&world, DIALECT_SMTP);
-    say(&world, BEGIN "1\r\n");
-    world.text_bytes += TEXTS_MAX_BYTES - 7; /* as if other sessions held these bytes */
-    say(&world, "2345");
-    assert_int_equal(TEXTS_MAX_BYTES, world.text_bytes);
-    say(&world, "6");
-    assert_int_equal(TEXTS_MAX_BYTES - 7, world.text_bytes);
-    say(&world, "7\r\n.\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\n1\r\n.\r\n");
-    assert_answered(&world, BEGUN " 452 250 250 354 250");
-    assert_string_equal(ENVELOPE "1\r\n|", strbuf_str(&world.service.delivered));
-    world.text_bytes -= TEXTS_MAX_BYTES - 7;
-    world_close(&world);
+    struct fixture fixture;
+    fixture_open(&fixture, DIALECT_SMTP);
+    say(&fixture, BEGIN "1\r\n");
+    fixture.text_bytes += TEXTS_MAX_BYTES - 7; /* as if other sessions held these bytes */
+    say(&fixture, "2345");
+    assert_int_equal(TEXTS_MAX_BYTES, fixture.text_bytes);
+    say(&fixture, "6");
+    assert_int_equal(TEXTS_MAX_BYTES - 7, fixture.text_bytes);
+    say(&fixture, "7\r\n.\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\n1\r\n.\r\n");
+    assert_answered(&fixture, BEGUN " 452 250 250 354 250");
+    assert_string_equal(ENVELOPE "1\r\n|", strbuf_str(&fixture.service.delivered));
+    fixture.text_bytes -= TEXTS_MAX_BYTES - 7;
+    fixture_close(&fixture);
 }
 
 TEST(a_thousand_recipients_are_accepted)
 {
-    struct world world;
-    world_open(&world, DIALECT_LMTP);
-    say(&world, "LHLO me\r\nMAIL FROM:<>\r\n");
+    struct fixture fixture;
+    fixture_open(&fixture, DIALECT_LMTP);
+    say(&fixture, "LHLO me\r\nMAIL FROM:<>\r\n");
     for (size_t i = 0; i < SMTP_RECIPIENTS_MAX; i++)
-        say(&world, "RCPT TO:<b@y>\r\n");
-    strbuf_clear(&world.answers);
-    say(&world, "RCPT TO:<c@y>\r\nDATA\r\n.\r\n");
-    assert_non_null(strstr(strbuf_str(&world.answers), "452 4.5.3 "));
-    assert_null(strstr(strbuf_str(&world.service.delivered), "c@y"));
+        say(&fixture, "RCPT TO:<b@y>\r\n");
+    strbuf_clear(&fixture.answers);
+    say(&fixture, "RCPT TO:<c@y>\r\nDATA\r\n.\r\n");
+    assert_non_null(strstr(strbuf_str(&fixture.answers), "452 4.5.3 "));
+    assert_null(strstr(strbuf_str(&fixture.service.delivered), "c@y"));
     size_t answers = 0;
-    for (const char *at = strbuf_str(&world.answers); (at = strstr(at, "250 2.0.0 ")) != NULL; at++)
+    for (const char *at = strbuf_str(&fixture.answers); (at = strstr(at, "250 2.0.0 ")) != NULL; at++)
         answers++;
     assert_int_equal(SMTP_RECIPIENTS_MAX, answers);
-    world_close(&world);
+    fixture_close(&fixture);
 }
 
 TEST(a_line_that_is_too_long_is_skipped)
 {
     static char line[5000];
     memset(line, 'x', sizeof(line));
-    struct world world;
-    world_open(&world, DIALECT_SMTP);
-    say(&world, HELLO "RCPT TO:<");
+    struct fixture fixture;
+    fixture_open(&fixture, DIALECT_SMTP);
+    say(&fixture, HELLO "RCPT TO:<");
     for (size_t i = 0; i < 100; i++)
-        smtp_session_receive(world.session, line, sizeof(line));
-    say(&world, ">\r\nNOOP\r\n");
-    assert_answered(&world, "250 500 250");
-    world_close(&world);
+        smtp_session_receive(fixture.session, line, sizeof(line));
+    say(&fixture, ">\r\nNOOP\r\n");
+    assert_answered(&fixture, "250 500 250");
+    fixture_close(&fixture);
 }
 
 TEST(a_client_with_too_many_mistakes_is_disconnected)
 {
-    struct world world;
-    world_open(&world, DIALECT_SMTP);
-    say(&world, HELLO);
+    struct fixture fixture;
+    fixture_open(&fixture, DIALECT_SMTP);
+    say(&fixture, HELLO);
     for (size_t i = 0; i < SMTP_MISTAKES_MAX; i++)
-        say(&world, "NONSENSE\r\n");
-    assert_false(smtp_session_is_over(world.session));
-    strbuf_clear(&world.answers);
-    say(&world, "NONSENSE\r\n" BEGIN);
-    assert_answered(&world, "421");
-    assert_true(smtp_session_is_over(world.session));
-    world_close(&world);
+        say(&fixture, "NONSENSE\r\n");
+    assert_false(smtp_session_is_over(fixture.session));
+    strbuf_clear(&fixture.answers);
+    say(&fixture, "NONSENSE\r\n" BEGIN);
+    assert_answered(&fixture, "421");
+    assert_true(smtp_session_is_over(fixture.session));
+    fixture_close(&fixture);
 }
 
 /* ---------------------------------------------------------------- answers of the host */
 
 TEST(the_host_answers_a_message)
 {
-    struct world world;
-    world_open(&world, DIALECT_LMTP);
-    world.service.answer = "554 5.6.0 an answer\nof \303\244ll\033 words";
-    say(&world, "LHLO me\r\nMAIL FROM:<>\r\nRCPT TO:<b@y>\r\nRCPT TO:<c@y>\r\n");
-    strbuf_clear(&world.answers);
-    say(&world, "DATA\r\n.\r\n");
+    struct fixture fixture;
+    fixture_open(&fixture, DIALECT_LMTP);
+    fixture.service.answer = "554 5.6.0 an answer\nof \303\244ll\033 words";
+    say(&fixture, "LHLO me\r\nMAIL FROM:<>\r\nRCPT TO:<b@y>\r\nRCPT TO:<c@y>\r\n");
+    strbuf_clear(&fixture.answers);
+    say(&fixture, "DATA\r\n.\r\n");
     assert_string_equal("354 Send the message; a dot alone on a line ends it\r\n"
                         "554 5.6.0 an answer?of ??ll? words\r\n554 5.6.0 an answer?of ??ll? words\r\n",
-                        strbuf_str(&world.answers));
+                        strbuf_str(&fixture.answers));
     char words[1000] = "554 ";
     memset(words + 4, 'x', sizeof(words) - 5);
-    world.service.answer = words;
-    strbuf_clear(&world.answers);
-    say(&world, "MAIL FROM:<>\r\nRCPT TO:<b@y>\r\nDATA\r\n.\r\n");
-    assert_answered(&world, "250 250 354 554");
-    world_close(&world);
+    fixture.service.answer = words;
+    strbuf_clear(&fixture.answers);
+    say(&fixture, "MAIL FROM:<>\r\nRCPT TO:<b@y>\r\nDATA\r\n.\r\n");
+    assert_answered(&fixture, "250 250 354 554");
+    fixture_close(&fixture);
 }
 
 TEST(a_host_may_keep_local_names_without_a_domain)
 {
-    struct world world;
-    world_open(&world, DIALECT_SMTP);
-    world.host.keeps_local_names = true;
-    say(&world, HELLO "MAIL FROM:<root>\r\nRCPT TO:<root>\r\nRCPT TO:<b@y>\r\nRCPT TO:<b,c>\r\nRCPT TO:<>\r\n"
-                      "DATA\r\n.\r\n");
-    assert_answered(&world, "250 250 250 250 553 553 354 250");
-    assert_string_equal("root>root,b@y:|", strbuf_str(&world.service.delivered));
-    world_close(&world);
+    struct fixture fixture;
+    fixture_open(&fixture, DIALECT_SMTP);
+    fixture.host.keeps_local_names = true;
+    say(&fixture,
+        HELLO "MAIL FROM:<root>\r\nRCPT TO:<root>\r\nRCPT TO:<b@y>\r\nRCPT TO:<b,c>\r\nRCPT TO:<>\r\n"
+              "DATA\r\n.\r\n");
+    assert_answered(&fixture, "250 250 250 250 553 553 354 250");
+    assert_string_equal("root>root,b@y:|", strbuf_str(&fixture.service.delivered));
+    fixture_close(&fixture);
 }
 
 TEST(commands_before_the_tls_handshake_are_ignored)
 {
-    struct world world;
-    world_open(&world, DIALECT_SMTP);
-    world.host.takes_login = world.host.offers_tls = true;
-    say(&world, HELLO "AUTH PLAIN AGEAYg==\r\n");
-    assert_non_null(strstr(strbuf_str(&world.answers), "250-STARTTLS\r\n"));
-    assert_non_null(strstr(strbuf_str(&world.answers), "250-AUTH PLAIN LOGIN "));
-    assert_false(smtp_session_wants_tls(world.session));
-    strbuf_clear(&world.answers);
-    say(&world, "STARTTLS\r\nEHLO injec");
-    assert_true(smtp_session_wants_tls(world.session));
-    say(&world, "ted\r\nMAIL FROM:<injected@x>\r\n");
-    assert_answered(&world, "220");
-    smtp_session_encrypt(world.session);
-    assert_false(smtp_session_wants_tls(world.session));
-    say(&world, "RCPT TO:<b@y>\r\nMAIL FROM:<a@x>\r\n" HELLO);
-    assert_null(strstr(strbuf_str(&world.answers), "STARTTLS"));
-    assert_answered(&world, "503 503 250");
-    say(&world, "STARTTLS\r\nAUTH PLAIN AGEAYg==\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\n1\r\n.\r\n");
-    assert_answered(&world, "503 235 250 250 354 250");
-    assert_string_equal(ENVELOPE "1\r\n|", strbuf_str(&world.service.delivered));
-    world_close(&world);
+    struct fixture fixture;
+    fixture_open(&fixture, DIALECT_SMTP);
+    fixture.host.takes_login = fixture.host.offers_tls = true;
+    say(&fixture, HELLO "AUTH PLAIN AGEAYg==\r\n");
+    assert_non_null(strstr(strbuf_str(&fixture.answers), "250-STARTTLS\r\n"));
+    assert_non_null(strstr(strbuf_str(&fixture.answers), "250-AUTH PLAIN LOGIN "));
+    assert_false(smtp_session_wants_tls(fixture.session));
+    strbuf_clear(&fixture.answers);
+    say(&fixture, "STARTTLS\r\nEHLO injec");
+    assert_true(smtp_session_wants_tls(fixture.session));
+    say(&fixture, "ted\r\nMAIL FROM:<injected@x>\r\n");
+    assert_answered(&fixture, "220");
+    smtp_session_encrypt(fixture.session);
+    assert_false(smtp_session_wants_tls(fixture.session));
+    say(&fixture, "RCPT TO:<b@y>\r\nMAIL FROM:<a@x>\r\n" HELLO);
+    assert_null(strstr(strbuf_str(&fixture.answers), "STARTTLS"));
+    assert_answered(&fixture, "503 503 250");
+    say(&fixture,
+        "STARTTLS\r\nAUTH PLAIN AGEAYg==\r\nMAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nDATA\r\n1\r\n.\r\n");
+    assert_answered(&fixture, "503 235 250 250 354 250");
+    assert_string_equal(ENVELOPE "1\r\n|", strbuf_str(&fixture.service.delivered));
+    fixture_close(&fixture);
 }
 
 TEST(a_login_may_have_a_long_token)
 {
     char token[12000];
     memset(token, 'Q', sizeof(token));
-    struct world world;
-    world_open(&world, DIALECT_SMTP);
-    world.host.takes_login = true;
-    say(&world, HELLO "AUTH XOAUTH2 ");
-    smtp_session_receive(world.session, token, sizeof(token));
-    say(&world, "\r\nAUTH PLAIN ");
+    struct fixture fixture;
+    fixture_open(&fixture, DIALECT_SMTP);
+    fixture.host.takes_login = true;
+    say(&fixture, HELLO "AUTH XOAUTH2 ");
+    smtp_session_receive(fixture.session, token, sizeof(token));
+    say(&fixture, "\r\nAUTH PLAIN ");
     for (size_t i = 0; i < 3; i++)
-        smtp_session_receive(world.session, token, sizeof(token));
-    say(&world, "\r\nNOOP\r\n");
-    assert_answered(&world, "250 235 500 250");
-    world_close(&world);
+        smtp_session_receive(fixture.session, token, sizeof(token));
+    say(&fixture, "\r\nNOOP\r\n");
+    assert_answered(&fixture, "250 235 500 250");
+    fixture_close(&fixture);
 }
 
 TEST(answers_do_not_echo_the_command)
 {
-    struct world world;
-    world_open(&world, DIALECT_SMTP);
-    world.host.takes_login = true;
-    say(&world,
+    struct fixture fixture;
+    fixture_open(&fixture, DIALECT_SMTP);
+    fixture.host.takes_login = true;
+    say(&fixture,
         "EHLO secret\r\nAUTH PLAIN secret\r\nMAIL FROM:<secret@x>\r\nRCPT TO:<secret@y>\r\nHELP secret\r\n"
         "secret\r\nRCPT TO:<secret\033>\r\n");
-    assert_null(strstr(strbuf_str(&world.answers), "secret"));
-    assert_null(strchr(strbuf_str(&world.answers), '\033'));
-    world_close(&world);
+    assert_null(strstr(strbuf_str(&fixture.answers), "secret"));
+    assert_null(strchr(strbuf_str(&fixture.answers), '\033'));
+    fixture_close(&fixture);
 }

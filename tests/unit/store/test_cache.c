@@ -16,7 +16,7 @@
 #include "base/log.h"
 #include "store/store_private.h"
 #include "support/disk.h"
-#include "unit/store/store_world.h"
+#include "unit/store/store_fixture.h"
 
 static const char cache_path[] = "cache/mail.sqlite3";
 static const char log_path[] = "cache/mail.sqlite3-wal";
@@ -31,56 +31,56 @@ enum {
 };
 
 /* Returns the size of the cache with its write-ahead log. */
-static off_t cache_bytes(const struct store_world *world)
+static off_t cache_bytes(const struct store_fixture *fixture)
 {
     struct stat file;
     struct stat log = {.st_size = 0};
-    assert_int_equal(fstatat(world->dir.fd, cache_path, &file, 0), 0);
-    (void)fstatat(world->dir.fd, log_path, &log, 0);
+    assert_int_equal(fstatat(fixture->dir.fd, cache_path, &file, 0), 0);
+    (void)fstatat(fixture->dir.fd, log_path, &log, 0);
     return file.st_size + log.st_size;
 }
 
-static void write_cache(struct store_world *world, const char *bytes, size_t len)
+static void write_cache(struct store_fixture *fixture, const char *bytes, size_t len)
 {
     _cleanup_close_ int fd =
-        openat(world->dir.fd, cache_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+        openat(fixture->dir.fd, cache_path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     assert_int_equal(file_write_all(fd, bytes, len), 0);
 }
 
-static void read_cache(struct store_world *world, char **ret_bytes, size_t *ret_len)
+static void read_cache(struct store_fixture *fixture, char **ret_bytes, size_t *ret_len)
 {
-    assert_int_equal(file_read_at(world->dir.fd, cache_path, CACHE_MAX_BYTES, ret_bytes, ret_len), 0);
+    assert_int_equal(file_read_at(fixture->dir.fd, cache_path, CACHE_MAX_BYTES, ret_bytes, ret_len), 0);
 }
 
 TEST(a_cache_cut_at_any_byte_opens_and_is_filled_again)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     _cleanup_free_ char *bytes = NULL;
     _cleanup_free_ char *names = NULL;
     size_t len;
-    world_init_with_alice(&world);
-    world_add_emails(&world, "in-1", 0, 3);
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
-    names = world_emails(&world, "alice@inbox.example");
-    world_close(&world);
-    read_cache(&world, &bytes, &len);
+    fixture_init_with_alice(&fixture);
+    fixture_add_emails(&fixture, "in-1", 0, 3);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    names = fixture_emails(&fixture, "alice@inbox.example");
+    fixture_close(&fixture);
+    read_cache(&fixture, &bytes, &len);
     size_t most = 3;
     for (size_t torn = len; torn > STEP_BYTES; torn -= STEP_BYTES) {
-        write_cache(&world, bytes, torn);
-        world_open(&world);
-        assert_true(world_count(&world) <= most);
-        most = world_count(&world);
+        write_cache(&fixture, bytes, torn);
+        fixture_open(&fixture);
+        assert_true(fixture_count(&fixture) <= most);
+        most = fixture_count(&fixture);
         if (torn / STEP_BYTES % 64 == 0) {
-            assert_int_equal(store_start(world.store), 0);
-            assert_int_equal(world_sync(&world), 0);
-            assert_emails(&world, "alice@inbox.example", names);
+            assert_int_equal(store_start(fixture.store), 0);
+            assert_int_equal(fixture_sync(&fixture), 0);
+            assert_emails(&fixture, "alice@inbox.example", names);
         }
-        world_close(&world);
+        fixture_close(&fixture);
     }
     assert_int_equal(most, 0);
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 TEST(removing_the_other_inboxes_keeps_the_last_one)
@@ -88,44 +88,44 @@ TEST(removing_the_other_inboxes_keeps_the_last_one)
     enum {
         INBOXES = 200
     };
-    struct store_world world;
-    world_init_with_alice(&world);
+    struct store_fixture fixture;
+    fixture_init_with_alice(&fixture);
     for (int i = 2; i <= INBOXES; i++) {
         char json[128];
         snprintf(json, sizeof(json), "{\"id\": \"in-%d\", \"email_address\": \"box%d@inbox.example\"}", i, i);
-        fake_service_add_inbox(world.fake, json);
+        fake_service_add_inbox(fixture.fake, json);
     }
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
     for (int i = 1; i < INBOXES; i++) {
         char id[16];
         snprintf(id, sizeof(id), "in-%d", i);
-        fake_service_remove_inbox(world.fake, id);
+        fake_service_remove_inbox(fixture.fake, id);
     }
-    assert_int_equal(world_sync_removal(&world), 0);
+    assert_int_equal(fixture_sync_removal(&fixture), 0);
     for (int i = 0; i < 2; i++) {
-        world_restart(&world);
-        assert_inboxes(&world, "box200@inbox.example");
+        fixture_restart(&fixture);
+        assert_inboxes(&fixture, "box200@inbox.example");
     }
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
-static bool exists(const struct store_world *world, const char *path)
+static bool exists(const struct store_fixture *fixture, const char *path)
 {
-    return faccessat(world->dir.fd, path, F_OK, 0) == 0;
+    return faccessat(fixture->dir.fd, path, F_OK, 0) == 0;
 }
 
 /* Checks that each readable record is that of its email. Returns the number of readable records. */
-static size_t count_right(struct store_world *world, size_t emails)
+static size_t count_right(struct store_fixture *fixture, size_t emails)
 {
     size_t count = 0;
     for (uint32_t i = 0; i < emails; i++) {
         _cleanup_free_ char *json = NULL;
         char id[32];
         size_t len;
-        if (store_read_email(world->store, i, &json, &len) != 0)
+        if (store_read_email(fixture->store, i, &json, &len) != 0)
             continue;
-        const char *found = store_get_email_id(world->store, i);
+        const char *found = store_get_email_id(fixture->store, i);
         assert_non_null(found);
         snprintf(id, sizeof(id), "\"%.12s", found);
         assert_non_null(strstr(json, id));
@@ -134,10 +134,10 @@ static size_t count_right(struct store_world *world, size_t emails)
     return count;
 }
 
-static void assert_whole(struct store_world *world, size_t emails)
+static void assert_whole(struct store_fixture *fixture, size_t emails)
 {
-    assert_int_equal(world_count(world), emails);
-    assert_int_equal(count_right(world, emails), emails);
+    assert_int_equal(fixture_count(fixture), emails);
+    assert_int_equal(count_right(fixture, emails), emails);
 }
 
 /* The next sync completes the cache. */
@@ -146,37 +146,37 @@ TEST(a_changed_byte_in_the_cache_never_shows_wrong_data)
     enum {
         EMAILS = 30
     };
-    struct store_world world;
+    struct store_fixture fixture;
     _cleanup_free_ char *bytes = NULL;
     size_t len;
-    world_init_with_alice(&world);
-    world_add_emails(&world, "in-1", 0, EMAILS);
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
-    _cleanup_free_ char *names = world_emails(&world, "alice@inbox.example");
-    world_close(&world);
-    read_cache(&world, &bytes, &len);
+    fixture_init_with_alice(&fixture);
+    fixture_add_emails(&fixture, "in-1", 0, EMAILS);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    _cleanup_free_ char *names = fixture_emails(&fixture, "alice@inbox.example");
+    fixture_close(&fixture);
+    read_cache(&fixture, &bytes, &len);
     for (size_t at = 7; at < len; at += FLIP_STEP_BYTES) {
         bytes[at] ^= 0x15;
-        write_cache(&world, bytes, len);
+        write_cache(&fixture, bytes, len);
         bytes[at] ^= 0x15;
-        world_open(&world);
-        assert_true(world_count(&world) <= EMAILS);
-        (void)count_right(&world, EMAILS);
-        assert_int_equal(store_start(world.store), 0);
-        assert_int_equal(world_sync(&world), 0);
-        assert_emails(&world, "alice@inbox.example", names);
-        assert_whole(&world, EMAILS);
-        world_close(&world);
+        fixture_open(&fixture);
+        assert_true(fixture_count(&fixture) <= EMAILS);
+        (void)count_right(&fixture, EMAILS);
+        assert_int_equal(store_start(fixture.store), 0);
+        assert_int_equal(fixture_sync(&fixture), 0);
+        assert_emails(&fixture, "alice@inbox.example", names);
+        assert_whole(&fixture, EMAILS);
+        fixture_close(&fixture);
     }
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 /* Overwrites the file while the store has it open. */
-static void damage_pages(const struct store_world *world)
+static void damage_pages(const struct store_fixture *fixture)
 {
     static const char zeros[PAGE_BYTES];
-    _cleanup_close_ int fd = openat(world->dir.fd, cache_path, O_WRONLY | O_CLOEXEC);
+    _cleanup_close_ int fd = openat(fixture->dir.fd, cache_path, O_WRONLY | O_CLOEXEC);
     struct stat file;
     assert_int_equal(fstat(fd, &file), 0);
     for (off_t at = PAGE_BYTES; at < file.st_size; at += PAGE_BYTES)
@@ -185,91 +185,91 @@ static void damage_pages(const struct store_world *world)
 
 TEST(the_next_sync_repairs_a_cache_damaged_in_use)
 {
-    struct store_world world;
-    world_init_with_alice(&world);
-    fake_service_use_etags(world.fake);
-    world_add_emails(&world, "in-1", 0, MANY_EMAILS);
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
-    world_restart(&world); /* empties the log */
-    assert_int_equal(world_sync(&world), 0);
-    damage_pages(&world);
-    assert_in_range(count_right(&world, MANY_EMAILS), 0, MANY_EMAILS - 1);
-    assert_int_equal(world_count(&world), MANY_EMAILS);
-    world_forget(&world);
-    assert_int_equal(world_sync(&world), 0);
-    assert_whole(&world, MANY_EMAILS);
-    assert_true(exists(&world, aside_path));
-    assert_null(strstr(strbuf_str(&world.changes), "removed"));
-    assert_null(strstr(strbuf_str(&world.changes), "added"));
-    assert_events(&world, "");
-    world_restart(&world);
-    assert_whole(&world, MANY_EMAILS);
-    world_release(&world);
+    struct store_fixture fixture;
+    fixture_init_with_alice(&fixture);
+    fake_service_use_etags(fixture.fake);
+    fixture_add_emails(&fixture, "in-1", 0, MANY_EMAILS);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    fixture_restart(&fixture); /* empties the log */
+    assert_int_equal(fixture_sync(&fixture), 0);
+    damage_pages(&fixture);
+    assert_in_range(count_right(&fixture, MANY_EMAILS), 0, MANY_EMAILS - 1);
+    assert_int_equal(fixture_count(&fixture), MANY_EMAILS);
+    fixture_forget(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_whole(&fixture, MANY_EMAILS);
+    assert_true(exists(&fixture, aside_path));
+    assert_null(strstr(strbuf_str(&fixture.changes), "removed"));
+    assert_null(strstr(strbuf_str(&fixture.changes), "added"));
+    assert_events(&fixture, "");
+    fixture_restart(&fixture);
+    assert_whole(&fixture, MANY_EMAILS);
+    fixture_release(&fixture);
 }
 
 /* A restored email is not announced; a new email is. */
 TEST(mail_that_returns_after_damage_is_not_announced)
 {
     static const char noise[PAGE_BYTES] = "no database";
-    struct store_world world;
-    world_init_with_alice(&world);
-    world_add_emails(&world, "in-1", 0, 5);
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
-    world_close(&world);
-    write_cache(&world, noise, sizeof(noise));
-    world_start(&world);
-    assert_inboxes(&world, "");
-    assert_int_equal(world_sync(&world), 0);
-    assert_int_equal(world_count(&world), 5);
-    assert_events(&world, "");
-    world_add_emails(&world, "in-1", 5, 6);
-    assert_int_equal(world_sync(&world), 0);
-    assert_int_equal(strncmp(strbuf_str(&world.events), "mail ", 5), 0);
-    world_release(&world);
+    struct store_fixture fixture;
+    fixture_init_with_alice(&fixture);
+    fixture_add_emails(&fixture, "in-1", 0, 5);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    fixture_close(&fixture);
+    write_cache(&fixture, noise, sizeof(noise));
+    fixture_start(&fixture);
+    assert_inboxes(&fixture, "");
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_int_equal(fixture_count(&fixture), 5);
+    assert_events(&fixture, "");
+    fixture_add_emails(&fixture, "in-1", 5, 6);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_int_equal(strncmp(strbuf_str(&fixture.events), "mail ", 5), 0);
+    fixture_release(&fixture);
 }
 
 /* The start must delete rows, which the full disk does not allow. */
 TEST(a_full_disk_at_the_start_does_not_count_as_damage)
 {
-    struct store_world world;
-    world_init_with_alice(&world);
-    world_add_emails(&world, "in-1", 0, 20);
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
-    fake_service_remove_email(world.fake, "00000007-in-1");
-    assert_int_equal(world_sync_removal(&world), 0);
-    world_close(&world);
+    struct store_fixture fixture;
+    fixture_init_with_alice(&fixture);
+    fixture_add_emails(&fixture, "in-1", 0, 20);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    fake_service_remove_email(fixture.fake, "00000007-in-1");
+    assert_int_equal(fixture_sync_removal(&fixture), 0);
+    fixture_close(&fixture);
     disk_fill(64);
-    world_open(&world);
+    fixture_open(&fixture);
     disk_empty();
-    assert_int_equal(world_count(&world), 19);
-    _cleanup_free_ char *json = world_read(&world, 19);
+    assert_int_equal(fixture_count(&fixture), 19);
+    _cleanup_free_ char *json = fixture_read(&fixture, 19);
     assert_int_equal(json[0], '{');
-    assert_false(exists(&world, aside_path));
-    world_release(&world);
+    assert_false(exists(&fixture, aside_path));
+    fixture_release(&fixture);
 }
 
 TEST(a_cache_of_another_version_is_rebuilt)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     _cleanup_free_ char *bytes = NULL;
     size_t len;
-    world_init_with_alice(&world);
-    world_add_emails(&world, "in-1", 0, 3);
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
-    world_close(&world);
-    read_cache(&world, &bytes, &len);
+    fixture_init_with_alice(&fixture);
+    fixture_add_emails(&fixture, "in-1", 0, 3);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    fixture_close(&fixture);
+    read_cache(&fixture, &bytes, &len);
     bytes[63]++; /* user_version */
-    write_cache(&world, bytes, len);
-    world_start(&world);
-    assert_int_equal(world_count(&world), 0);
-    assert_int_equal(world_sync(&world), 0);
-    assert_int_equal(world_count(&world), 3);
-    assert_true(exists(&world, aside_path));
-    world_release(&world);
+    write_cache(&fixture, bytes, len);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_count(&fixture), 0);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_int_equal(fixture_count(&fixture), 3);
+    assert_true(exists(&fixture, aside_path));
+    fixture_release(&fixture);
 }
 
 TEST(mail_that_does_not_fit_on_the_disk_is_reported_and_appears_once_there_is_room)
@@ -277,49 +277,49 @@ TEST(mail_that_does_not_fit_on_the_disk_is_reported_and_appears_once_there_is_ro
     enum {
         EMAILS = 4000
     };
-    struct store_world world;
+    struct store_fixture fixture;
     struct store_status status;
-    world_init_with_alice(&world);
-    world_add_emails(&world, "in-1", 0, 20);
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
+    fixture_init_with_alice(&fixture);
+    fixture_add_emails(&fixture, "in-1", 0, 20);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
     disk_fill(200 * 1000);
-    world_add_emails(&world, "in-1", 20, EMAILS);
-    assert_int_equal(world_sync(&world), -EFBIG); /* from disk_fill(); a full disk gives -ENOSPC */
-    store_get_status(world.store, &status);
+    fixture_add_emails(&fixture, "in-1", 20, EMAILS);
+    assert_int_equal(fixture_sync(&fixture), -EFBIG); /* from disk_fill(); a full disk gives -ENOSPC */
+    store_get_status(fixture.store, &status);
     assert_true(status.sync_error[0] != '\0');
     /* Every email that is shown can be read, also after a restart. */
-    size_t shown = world_count(&world);
+    size_t shown = fixture_count(&fixture);
     assert_in_range(shown, 20, EMAILS - 1);
-    assert_int_equal(count_right(&world, shown), shown);
-    world_restart(&world);
-    assert_whole(&world, shown);
+    assert_int_equal(count_right(&fixture, shown), shown);
+    fixture_restart(&fixture);
+    assert_whole(&fixture, shown);
     disk_empty();
-    assert_int_equal(world_sync(&world), 0);
-    assert_whole(&world, EMAILS);
-    world_restart(&world);
-    assert_whole(&world, EMAILS);
-    world_release(&world);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_whole(&fixture, EMAILS);
+    fixture_restart(&fixture);
+    assert_whole(&fixture, EMAILS);
+    fixture_release(&fixture);
 }
 
 TEST(an_inbox_is_saved_once_the_disk_has_room)
 {
-    struct store_world world;
-    world_init_with_alice(&world);
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
+    struct store_fixture fixture;
+    fixture_init_with_alice(&fixture);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
     disk_fill(1);
-    fake_service_add_inbox(world.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
-    assert_int_equal(world_sync(&world), 0);
-    assert_inboxes(&world, "alice@inbox.example bob@inbox.example");
+    fake_service_add_inbox(fixture.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_inboxes(&fixture, "alice@inbox.example bob@inbox.example");
     disk_empty();
-    world_add_emails(&world, "in-2", 0, 3);
-    assert_int_equal(world_sync(&world), 0);
-    fake_service_set_reachable(world.fake, false);
-    world_restart(&world);
-    assert_inboxes(&world, "alice@inbox.example bob@inbox.example");
-    assert_whole(&world, 3);
-    world_release(&world);
+    fixture_add_emails(&fixture, "in-2", 0, 3);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    fake_service_set_reachable(fixture.fake, false);
+    fixture_restart(&fixture);
+    assert_inboxes(&fixture, "alice@inbox.example bob@inbox.example");
+    assert_whole(&fixture, 3);
+    fixture_release(&fixture);
 }
 
 /* ---------------------------------------------------------------- killed */
@@ -330,56 +330,56 @@ enum {
     FILL_WAIT_MS = 20000,
 };
 
-static void wait_for_size(const struct store_world *world, off_t size, pid_t child)
+static void wait_for_size(const struct store_fixture *fixture, off_t size, pid_t child)
 {
     int64_t end_ms = clock_monotonic_ms(clock_system()) + FILL_WAIT_MS;
     struct stat log = {.st_size = 0};
     while (log.st_size < size && waitpid(child, NULL, WNOHANG) == 0) {
-        (void)fstatat(world->dir.fd, log_path, &log, 0);
+        (void)fstatat(fixture->dir.fd, log_path, &log, 0);
         assert_true(clock_monotonic_ms(clock_system()) < end_ms);
     }
 }
 
 /* Fills the cache in another process, and kills the process when the log has this size. */
-static void fill_and_be_killed(struct store_world *world, off_t size)
+static void fill_and_be_killed(struct store_fixture *fixture, off_t size)
 {
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        world_start(world);
-        (void)world_sync(world);
+        fixture_start(fixture);
+        (void)fixture_sync(fixture);
         pause();
     }
-    wait_for_size(world, size, child);
+    wait_for_size(fixture, size, child);
     assert_int_equal(kill(child, SIGKILL), 0);
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
-static void is_right_and_made_whole(struct store_world *world)
+static void is_right_and_made_whole(struct store_fixture *fixture)
 {
-    world_open(world);
-    size_t shown = world_count(world);
+    fixture_open(fixture);
+    size_t shown = fixture_count(fixture);
     assert_in_range(shown, 0, FILL_EMAILS);
-    assert_int_equal(count_right(world, shown), shown);
-    assert_int_equal(store_start(world->store), 0);
-    assert_int_equal(world_sync(world), 0);
-    assert_whole(world, FILL_EMAILS);
-    assert_null(strstr(strbuf_str(&world->events), "mail "));
-    world_restart(world);
-    assert_whole(world, FILL_EMAILS);
+    assert_int_equal(count_right(fixture, shown), shown);
+    assert_int_equal(store_start(fixture->store), 0);
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_whole(fixture, FILL_EMAILS);
+    assert_null(strstr(strbuf_str(&fixture->events), "mail "));
+    fixture_restart(fixture);
+    assert_whole(fixture, FILL_EMAILS);
 }
 
 TEST(a_killed_first_sync_is_completed)
 {
-    struct store_world worlds[FILL_KILLS];
+    struct store_fixture fixtures[FILL_KILLS];
     for (int i = 0; i < FILL_KILLS; i++) {
-        world_init_with_alice(&worlds[i]);
-        world_add_emails(&worlds[i], "in-1", 0, FILL_EMAILS);
-        fill_and_be_killed(&worlds[i], 1 + (off_t)100000 * i);
+        fixture_init_with_alice(&fixtures[i]);
+        fixture_add_emails(&fixtures[i], "in-1", 0, FILL_EMAILS);
+        fill_and_be_killed(&fixtures[i], 1 + (off_t)100000 * i);
     }
     for (int i = 0; i < FILL_KILLS; i++) {
-        is_right_and_made_whole(&worlds[i]);
-        world_release(&worlds[i]);
+        is_right_and_made_whole(&fixtures[i]);
+        fixture_release(&fixtures[i]);
     }
 }
 
@@ -387,60 +387,60 @@ TEST(a_killed_first_sync_is_completed)
 
 TEST(a_folder_that_cannot_be_made_fails_with_a_reason)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     struct store *store = NULL;
     _cleanup_free_ char *reason = NULL;
-    world_init(&world);
-    _cleanup_close_ int fd = openat(world.dir.fd, "cache", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+    fixture_init(&fixture);
+    _cleanup_close_ int fd = openat(fixture.dir.fd, "cache", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     const struct store_config config = {
-        .service = fake_service_as_service(world.fake),
-        .clock = &world.clock.clock,
-        .state_dir_fd = world.dir.fd,
+        .service = fake_service_as_service(fixture.fake),
+        .clock = &fixture.clock.clock,
+        .state_dir_fd = fixture.dir.fd,
     };
     assert_true(store_open(&config, &store, &reason) < 0);
     assert_null(store);
     assert_non_null(reason);
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 TEST(a_file_that_cannot_be_opened_fails_with_a_reason)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     struct store *store = NULL;
     _cleanup_free_ char *reason = NULL;
-    world_init(&world);
+    fixture_init(&fixture);
     const struct store_config config = {
-        .service = fake_service_as_service(world.fake),
-        .clock = &world.clock.clock,
-        .state_dir_fd = world.dir.fd,
+        .service = fake_service_as_service(fixture.fake),
+        .clock = &fixture.clock.clock,
+        .state_dir_fd = fixture.dir.fd,
     };
     disk_fill(1);
     assert_true(store_open(&config, &store, &reason) < 0);
     disk_empty();
     assert_null(store);
     assert_non_null(strstr(reason, "mail.sqlite3"));
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 TEST(files_of_version_0_2_are_removed)
 {
     static const char *const names[] = {"records.sqlite3", "records.sqlite3-wal", "search.sqlite3"};
-    struct store_world world;
-    world_init(&world);
-    _cleanup_close_ int dir_fd = file_open_dir(world.dir.fd, "cache");
+    struct store_fixture fixture;
+    fixture_init(&fixture);
+    _cleanup_close_ int dir_fd = file_open_dir(fixture.dir.fd, "cache");
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         assert_int_equal(file_replace_at(dir_fd, names[i], "old", 3, 0600), 0);
-    world_open(&world);
+    fixture_open(&fixture);
     for (size_t i = 0; i < ARRAY_LEN(names); i++)
         assert_int_equal(faccessat(dir_fd, names[i], F_OK, 0), -1);
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
-static int64_t count_rows(struct store_world *world, const char *table)
+static int64_t count_rows(struct store_fixture *fixture, const char *table)
 {
     struct connection *connection = NULL;
-    struct database *database = world->store->cache.database;
+    struct database *database = fixture->store->cache.database;
     char sql[64];
     int64_t count = -1;
     snprintf(sql, sizeof(sql), "SELECT count(*) FROM %s", table);
@@ -457,53 +457,53 @@ TEST(replaced_records_are_deleted_at_the_start)
         FILLER_BYTES = 500 * 1000,
         CHANGES = 20
     };
-    struct store_world world;
+    struct store_fixture fixture;
     struct store_jsonl *index;
     _cleanup_free_ char *names = NULL;
     _cleanup_free_ char *filler = malloc(FILLER_BYTES + 1);
     _cleanup_free_ char *json = malloc(FILLER_BYTES + 200);
     memset(filler, 'x', FILLER_BYTES);
     filler[FILLER_BYTES] = '\0';
-    world_init_with_alice(&world);
-    fake_service_add_inbox(world.fake, "{\"id\": \"in-0\"}");
-    world_add_emails(&world, "in-1", 0, 20);
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
-    fake_service_remove_inbox(world.fake, "in-0");
+    fixture_init_with_alice(&fixture);
+    fake_service_add_inbox(fixture.fake, "{\"id\": \"in-0\"}");
+    fixture_add_emails(&fixture, "in-1", 0, 20);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    fake_service_remove_inbox(fixture.fake, "in-0");
     /* While index.jsonl is open, no record is deleted. */
-    assert_int_equal(store_jsonl_new(world.store, 0, &index), 0);
+    assert_int_equal(store_jsonl_new(fixture.store, 0, &index), 0);
     for (int i = 0; i < CHANGES; i++) {
         snprintf(json, FILLER_BYTES + 200,
                  "{\"id\": \"00000007-in-1\", \"inbox_id\": \"in-1\", \"n\": %d, "
                  "\"subject\": \"%s\"}",
                  i, filler);
-        fake_service_replace_email(world.fake, "00000007-in-1", json);
-        assert_int_equal(world_sync_removal(&world), 0);
+        fake_service_replace_email(fixture.fake, "00000007-in-1", json);
+        assert_int_equal(fixture_sync_removal(&fixture), 0);
     }
-    names = world_emails(&world, "alice@inbox.example");
-    assert_true(cache_bytes(&world) > CHANGES * FILLER_BYTES);
-    fake_service_remove_email(world.fake, "00000007-in-1");
-    fake_service_add_simple_email(world.fake, "in-1", "00000007-in-1", "mail 7");
-    assert_int_equal(world_sync(&world), 0);
+    names = fixture_emails(&fixture, "alice@inbox.example");
+    assert_true(cache_bytes(&fixture) > CHANGES * FILLER_BYTES);
+    fake_service_remove_email(fixture.fake, "00000007-in-1");
+    fake_service_add_simple_email(fixture.fake, "in-1", "00000007-in-1", "mail 7");
+    assert_int_equal(fixture_sync(&fixture), 0);
     store_jsonl_free(index);
-    world_restart(&world);
-    assert_int_equal(count_rows(&world, "records"), 20);
-    assert_int_equal(count_rows(&world, "replaced_records"), 0);
-    assert_inboxes(&world, "alice@inbox.example");
-    assert_emails(&world, "alice@inbox.example", names);
-    world_forget(&world);
-    assert_int_equal(world_sync(&world), 0);
-    assert_changes(&world, "");
-    fake_service_add_simple_email(world.fake, "in-1", "99999999", "News");
-    assert_int_equal(world_sync(&world), 0);
-    assert_int_equal(strncmp(strbuf_str(&world.events), "mail ", 5), 0);
-    world_restart(&world);
-    assert_int_equal(world_count(&world), 21);
-    world_release(&world);
+    fixture_restart(&fixture);
+    assert_int_equal(count_rows(&fixture, "records"), 20);
+    assert_int_equal(count_rows(&fixture, "replaced_records"), 0);
+    assert_inboxes(&fixture, "alice@inbox.example");
+    assert_emails(&fixture, "alice@inbox.example", names);
+    fixture_forget(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_changes(&fixture, "");
+    fake_service_add_simple_email(fixture.fake, "in-1", "99999999", "News");
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_int_equal(strncmp(strbuf_str(&fixture.events), "mail ", 5), 0);
+    fixture_restart(&fixture);
+    assert_int_equal(fixture_count(&fixture), 21);
+    fixture_release(&fixture);
 }
 
 /* Changes one email before each sync. */
-static void change_again_and_again(struct store_world *world, int changes, size_t bytes)
+static void change_again_and_again(struct store_fixture *fixture, int changes, size_t bytes)
 {
     _cleanup_free_ char *filler = calloc(1, bytes + 1);
     _cleanup_free_ char *json = malloc(bytes + 200);
@@ -512,8 +512,8 @@ static void change_again_and_again(struct store_world *world, int changes, size_
         snprintf(json, bytes + 200,
                  "{\"id\": \"00000007-in-1\", \"inbox_id\": \"in-1\", \"n\": %d, \"subject\": \"%s\"}", i,
                  filler);
-        fake_service_replace_email(world->fake, "00000007-in-1", json);
-        assert_int_equal(world_sync(world), 0);
+        fake_service_replace_email(fixture->fake, "00000007-in-1", json);
+        assert_int_equal(fixture_sync(fixture), 0);
     }
 }
 
@@ -523,28 +523,28 @@ TEST(replaced_records_are_deleted_while_the_store_runs)
         FILLER_BYTES = 500 * 1000,
         CHANGES = 25
     };
-    struct store_world world;
-    world_init_with_alice(&world);
-    world_add_emails(&world, "in-1", 0, 20);
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
-    change_again_and_again(&world, CHANGES, FILLER_BYTES);
-    assert_int_equal(world_sync(&world), 0);
-    assert_int_equal(count_rows(&world, "records"), 20);
-    assert_int_equal(count_rows(&world, "replaced_records"), 0);
-    assert_int_equal(world_count(&world), 20);
+    struct store_fixture fixture;
+    fixture_init_with_alice(&fixture);
+    fixture_add_emails(&fixture, "in-1", 0, 20);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    change_again_and_again(&fixture, CHANGES, FILLER_BYTES);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_int_equal(count_rows(&fixture, "records"), 20);
+    assert_int_equal(count_rows(&fixture, "replaced_records"), 0);
+    assert_int_equal(fixture_count(&fixture), 20);
     for (uint32_t i = 0; i < 20; i++) {
         _cleanup_free_ char *json = NULL;
         size_t len;
-        assert_int_equal(store_read_email(world.store, i, &json, &len), 0);
+        assert_int_equal(store_read_email(fixture.store, i, &json, &len), 0);
         assert_int_equal(json[0], '{');
     }
-    world_restart(&world);
-    assert_int_equal(world_count(&world), 20);
-    world_forget(&world);
-    assert_int_equal(world_sync(&world), 0);
-    assert_changes(&world, "");
-    world_release(&world);
+    fixture_restart(&fixture);
+    assert_int_equal(fixture_count(&fixture), 20);
+    fixture_forget(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_changes(&fixture, "");
+    fixture_release(&fixture);
 }
 
 /* A reader of index.jsonl reads the records that existed when it opened the file. */
@@ -553,27 +553,27 @@ TEST(replaced_records_of_an_open_index_jsonl_are_kept)
     enum {
         FILLER_BYTES = 100 * 1000
     };
-    struct store_world world;
+    struct store_fixture fixture;
     struct store_jsonl *index;
     size_t len;
     _cleanup_free_ char *before = calloc(1, FILLER_BYTES);
     _cleanup_free_ char *after = calloc(1, FILLER_BYTES);
-    world_init_with_alice(&world);
-    world_add_emails(&world, "in-1", 0, 20);
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
-    assert_int_equal(store_jsonl_new(world.store, 0, &index), 0);
+    fixture_init_with_alice(&fixture);
+    fixture_add_emails(&fixture, "in-1", 0, 20);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_int_equal(store_jsonl_new(fixture.store, 0, &index), 0);
     assert_int_equal(store_jsonl_read(index, 0, before, FILLER_BYTES, &len), 0);
-    change_again_and_again(&world, 3, FILLER_BYTES);
+    change_again_and_again(&fixture, 3, FILLER_BYTES);
     assert_int_equal(store_jsonl_read(index, 0, after, FILLER_BYTES, &len), 0);
     assert_string_equal(before, after);
     store_jsonl_free(index);
-    assert_int_equal(world_sync(&world), 0);
-    assert_int_equal(store_jsonl_new(world.store, 0, &index), 0);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_int_equal(store_jsonl_new(fixture.store, 0, &index), 0);
     assert_int_equal(store_jsonl_read(index, 0, after, FILLER_BYTES, &len), 0);
     assert_string_not_equal(before, after);
     store_jsonl_free(index);
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 int main(void)

@@ -7,7 +7,7 @@
 #include "support/test.h"
 
 #include "base/thread.h"
-#include "unit/store/store_world.h"
+#include "unit/store/store_fixture.h"
 
 enum {
     READERS = 3,
@@ -16,7 +16,7 @@ enum {
 };
 
 struct reading {
-    struct store_world *world;
+    struct store_fixture *fixture;
     atomic_bool *is_over;
     unsigned long seen;
 };
@@ -39,7 +39,7 @@ static void check_email(struct store *store, uint32_t inbox, const struct email_
 static void *read_all(void *argument)
 {
     struct reading *reading = argument;
-    struct store *store = reading->world->store;
+    struct store *store = reading->fixture->store;
     while (!*reading->is_over) {
         struct inbox_view inbox;
         struct email_view view;
@@ -59,7 +59,7 @@ static void *read_all(void *argument)
     return NULL;
 }
 
-static void change_everything(struct store_world *world, int round)
+static void change_everything(struct store_fixture *fixture, int round)
 {
     for (int i = 0; i < EMAILS; i += 7) {
         char id[64];
@@ -67,40 +67,40 @@ static void change_everything(struct store_world *world, int round)
         snprintf(id, sizeof(id), "%08d-in-1", i);
         snprintf(json, sizeof(json), "{\"id\": \"%s\", \"inbox_id\": \"in-1\", \"round\": %d}", id, round);
         if (round % 2 == 0)
-            fake_service_replace_email(world->fake, id, json);
+            fake_service_replace_email(fixture->fake, id, json);
         else
-            fake_service_remove_email(world->fake, id);
+            fake_service_remove_email(fixture->fake, id);
         if (round % 2 != 0)
-            fake_service_add_simple_email(world->fake, "in-1", id, "back");
+            fake_service_add_simple_email(fixture->fake, "in-1", id, "back");
     }
-    world_add_emails(world, "in-1", EMAILS + round * 50, EMAILS + round * 50 + 50);
+    fixture_add_emails(fixture, "in-1", EMAILS + round * 50, EMAILS + round * 50 + 50);
     if (round > 0)
-        fake_service_remove_email(world->fake, "00000299-in-1");
-    fake_service_add_simple_email(world->fake, "in-1", "00000299-in-1", "mail 299");
+        fake_service_remove_email(fixture->fake, "00000299-in-1");
+    fake_service_add_simple_email(fixture->fake, "in-1", "00000299-in-1", "mail 299");
 }
 
 TEST(readers_see_whole_records_while_mail_changes)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     atomic_bool is_over = false;
     struct reading readings[READERS];
     pthread_t threads[READERS];
     unsigned long seen = 0;
-    world_init_with_alice(&world);
-    world_add_emails(&world, "in-1", 0, EMAILS - 1);
-    world_start(&world);
+    fixture_init_with_alice(&fixture);
+    fixture_add_emails(&fixture, "in-1", 0, EMAILS - 1);
+    fixture_start(&fixture);
     for (size_t i = 0; i < READERS; i++) {
-        readings[i] = (struct reading){&world, &is_over, 0};
+        readings[i] = (struct reading){&fixture, &is_over, 0};
         assert_int_equal(thread_start(&threads[i], "reader", read_all, &readings[i]), 0);
     }
     for (int round = 0; round < ROUNDS; round++) {
         _cleanup_free_ char *reason = NULL;
         char address[32];
         uint32_t inbox;
-        change_everything(&world, round);
-        assert_int_equal(world_sync(&world), 0);
+        change_everything(&fixture, round);
+        assert_int_equal(fixture_sync(&fixture), 0);
         snprintf(address, sizeof(address), "box%d@inbox.example", round);
-        assert_int_equal(store_create_inbox(world.store, address, NULL, &inbox, &reason), 0);
+        assert_int_equal(store_create_inbox(fixture.store, address, NULL, &inbox, &reason), 0);
     }
     is_over = true;
     for (size_t i = 0; i < READERS; i++) {
@@ -108,7 +108,7 @@ TEST(readers_see_whole_records_while_mail_changes)
         seen += readings[i].seen;
     }
     assert_true(seen > 0);
-    assert_int_equal(world_sync(&world), 0);
-    assert_int_equal(world_count(&world), EMAILS + ROUNDS * 50);
-    world_release(&world);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_int_equal(fixture_count(&fixture), EMAILS + ROUNDS * 50);
+    fixture_release(&fixture);
 }

@@ -15,75 +15,76 @@
 #include "sql/query.h"
 #include "store/content_cache.h"
 #include "store/store_content.h"
-#include "unit/store/store_world.h"
+#include "unit/store/store_fixture.h"
 
 #define MEGABYTE (UINT64_C(1) << 20)
 
-static void add_content(struct store_world *world, const char *id, const char *body)
+static void add_content(struct store_fixture *fixture, const char *id, const char *body)
 {
     _cleanup_free_ char *json = NULL;
     assert_true(asprintf(&json,
                          "{\"id\":\"%s\",\"subject\":\"S\",\"plain_text\":\"%s\",\"html\":\"<p>x</p>\","
                          "\"attachments\":[{\"id\":\"a1\",\"filename\":\"r.pdf\"}]}",
                          id, body) > 0);
-    fake_service_set_content(world->fake, id, json);
-    fake_service_set_bytes(world->fake, id, NULL, body, strlen(body));
-    fake_service_set_bytes(world->fake, id, "a1", "PDF", 3);
+    fake_service_set_content(fixture->fake, id, json);
+    fake_service_set_bytes(fixture->fake, id, NULL, body, strlen(body));
+    fake_service_set_bytes(fixture->fake, id, "a1", "PDF", 3);
 }
 
 /* Adds emails with content, beginning with 00000000-in-1. */
-static void set_up(struct store_world *world, int emails)
+static void set_up(struct store_fixture *fixture, int emails)
 {
-    world_init_with_alice(world);
-    world->content_cache_bytes = 100 * MEGABYTE;
-    world_add_emails(world, "in-1", 0, emails);
+    fixture_init_with_alice(fixture);
+    fixture->content_cache_bytes = 100 * MEGABYTE;
+    fixture_add_emails(fixture, "in-1", 0, emails);
     for (int i = 0; i < emails; i++) {
         char id[64];
         char body[32];
         snprintf(id, sizeof(id), "%08d-in-1", i);
         snprintf(body, sizeof(body), "body %d", i);
-        add_content(world, id, body);
+        add_content(fixture, id, body);
     }
 }
 
-static bool hears(struct store_world *world, const char *word)
+static bool hears(struct store_fixture *fixture, const char *word)
 {
-    pthread_mutex_lock(&world->lock);
-    bool is_heard = strstr(strbuf_str(&world->changes), word) != NULL;
-    pthread_mutex_unlock(&world->lock);
+    pthread_mutex_lock(&fixture->lock);
+    bool is_heard = strstr(strbuf_str(&fixture->changes), word) != NULL;
+    pthread_mutex_unlock(&fixture->lock);
     return is_heard;
 }
 
-static void await(bool (*condition)(struct store_world *world), struct store_world *world)
+static void await(bool (*condition)(struct store_fixture *fixture), struct store_fixture *fixture)
 {
-    for (int i = 0; i < 2000 && !condition(world); i++)
+    for (int i = 0; i < 2000 && !condition(fixture); i++)
         usleep(10 * 1000);
-    assert_true(condition(world));
+    assert_true(condition(fixture));
 }
 
-static bool has_all(struct store_world *world)
+static bool has_all(struct store_fixture *fixture)
 {
-    return store_has_content(world->store) && store_has_raw(world->store) && hears(world, "content;");
+    return store_has_content(fixture->store) && store_has_raw(fixture->store) && hears(fixture, "content;");
 }
 
-static void start_and_sync(struct store_world *world)
+static void start_and_sync(struct store_fixture *fixture)
 {
-    world_start(world);
-    assert_int_equal(world_sync(world), 0);
+    fixture_start(fixture);
+    assert_int_equal(fixture_sync(fixture), 0);
 }
 
-static uint32_t find(struct store_world *world, const char *id)
+static uint32_t find(struct store_fixture *fixture, const char *id)
 {
     struct email_view view;
-    assert_true(store_find_email_by_id(world->store, world_inbox(world, "alice@inbox.example"), id, &view));
+    assert_true(
+        store_find_email_by_id(fixture->store, fixture_inbox(fixture, "alice@inbox.example"), id, &view));
     return view.number;
 }
 
 /* Returns the first line of a file in the email's folder. */
-static char *read_text(struct store_world *world, uint32_t email, const char *name)
+static char *read_text(struct store_fixture *fixture, uint32_t email, const char *name)
 {
     struct store_content *content;
-    assert_int_equal(store_content_get(world->store, email, NULL, &content), 0);
+    assert_int_equal(store_content_get(fixture->store, email, NULL, &content), 0);
     const struct content_entry *entry = content_folder_find(&content->folder, CONTENT_TEXT, name);
     assert_non_null(entry);
     char *text = calloc(1, entry->len + 1);
@@ -93,14 +94,14 @@ static char *read_text(struct store_world *world, uint32_t email, const char *na
     return text;
 }
 
-static void assert_text(struct store_world *world, const char *id, const char *expected)
+static void assert_text(struct store_fixture *fixture, const char *id, const char *expected)
 {
-    _cleanup_free_ char *text = read_text(world, find(world, id), "body.txt");
+    _cleanup_free_ char *text = read_text(fixture, find(fixture, id), "body.txt");
     assert_string_equal(text, expected);
 }
 
 struct reader {
-    struct store_world *world;
+    struct store_fixture *fixture;
     uint32_t email;
     struct cancel *cancel; /* NULL if the reader is not interrupted */
     char *text;
@@ -112,58 +113,59 @@ struct reader {
 
 TEST(the_first_sync_finds_out_whether_the_service_has_content)
 {
-    struct store_world world;
-    set_up(&world, 3);
-    start_and_sync(&world);
-    await(has_all, &world);
-    world_restart(&world);
-    assert_true(store_has_content(world.store)); /* from the cache, without a request */
-    assert_true(store_has_raw(world.store));
-    world_release(&world);
+    struct store_fixture fixture;
+    set_up(&fixture, 3);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
+    fixture_restart(&fixture);
+    assert_true(store_has_content(fixture.store)); /* from the cache, without a request */
+    assert_true(store_has_raw(fixture.store));
+    fixture_release(&fixture);
 }
 
 TEST(content_without_raw_messages_is_remembered_for_the_next_mount)
 {
-    struct store_world world;
-    world_init_with_alice(&world);
-    world.content_cache_bytes = MEGABYTE;
-    world_add_emails(&world, "in-1", 0, 1);
-    fake_service_set_content(world.fake, "00000000-in-1", "{\"id\":\"00000000-in-1\",\"plain_text\":\"x\"}");
-    start_and_sync(&world);
-    assert_true(store_has_content(world.store));
-    world_restart(&world);
-    assert_true(store_has_content(world.store));
-    assert_false(store_has_raw(world.store));
-    world_release(&world);
+    struct store_fixture fixture;
+    fixture_init_with_alice(&fixture);
+    fixture.content_cache_bytes = MEGABYTE;
+    fixture_add_emails(&fixture, "in-1", 0, 1);
+    fake_service_set_content(fixture.fake, "00000000-in-1",
+                             "{\"id\":\"00000000-in-1\",\"plain_text\":\"x\"}");
+    start_and_sync(&fixture);
+    assert_true(store_has_content(fixture.store));
+    fixture_restart(&fixture);
+    assert_true(store_has_content(fixture.store));
+    assert_false(store_has_raw(fixture.store));
+    fixture_release(&fixture);
 }
 
 TEST(a_sync_of_all_inboxes_shows_the_content_that_it_found)
 {
-    struct store_world world;
-    set_up(&world, 3);
-    start_and_sync(&world);
-    assert_true(has_all(&world));
-    world_release(&world);
+    struct store_fixture fixture;
+    set_up(&fixture, 3);
+    start_and_sync(&fixture);
+    assert_true(has_all(&fixture));
+    fixture_release(&fixture);
 }
 
 TEST(mail_for_an_empty_account_shows_with_the_next_sync)
 {
-    struct store_world world;
-    set_up(&world, 0);
-    start_and_sync(&world);
-    assert_false(store_has_content(world.store));
-    world_add_emails(&world, "in-1", 0, 1);
-    add_content(&world, "00000000-in-1", "body 0");
-    assert_int_equal(world_sync(&world), 0);
-    assert_true(has_all(&world));
-    world_release(&world);
+    struct store_fixture fixture;
+    set_up(&fixture, 0);
+    start_and_sync(&fixture);
+    assert_false(store_has_content(fixture.store));
+    fixture_add_emails(&fixture, "in-1", 0, 1);
+    add_content(&fixture, "00000000-in-1", "body 0");
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_true(has_all(&fixture));
+    fixture_release(&fixture);
 }
 
 static void *sync_it(void *argument)
 {
     struct reader *reader = argument;
     _cleanup_free_ char *reason = NULL;
-    reader->error = store_sync(reader->world->store, NULL, reader->cancel, &reason);
+    reader->error = store_sync(reader->fixture->store, NULL, reader->cancel, &reason);
     reader->is_done = true;
     return NULL;
 }
@@ -171,146 +173,147 @@ static void *sync_it(void *argument)
 /* An interrupted sync returns -EINTR. An unanswered probe delays one sync by half a minute, and no other. */
 TEST(a_sync_waits_a_bounded_time_for_the_probe_of_content)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     struct cancel cancel;
     pthread_t thread;
-    set_up(&world, 3);
+    set_up(&fixture, 3);
     cancel_init(&cancel);
-    world_start(&world);
-    fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
-    struct reader interrupted = {.world = &world, .cancel = &cancel};
+    fixture_start(&fixture);
+    fake_service_close_gate(fixture.fake, FAKE_GET_CONTENT);
+    struct reader interrupted = {.fixture = &fixture, .cancel = &cancel};
     assert_int_equal(pthread_create(&thread, NULL, sync_it, &interrupted), 0);
-    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 1);
+    fake_service_wait_at_gate(fixture.fake, FAKE_GET_CONTENT, 1);
     cancel_set(&cancel);
     pthread_join(thread, NULL);
     assert_int_equal(interrupted.error, -EINTR);
 
-    struct reader patient = {.world = &world};
+    struct reader patient = {.fixture = &fixture};
     assert_int_equal(pthread_create(&thread, NULL, sync_it, &patient), 0);
-    fake_service_wait_count(world.fake, FAKE_LIST_INBOXES, 2);
+    fake_service_wait_count(fixture.fake, FAKE_LIST_INBOXES, 2);
     /* The probe itself gives up after eight minutes: two for each of four emails. */
     for (int i = 0; i < 6 * 60 && !patient.is_done; i++) {
-        fake_clock_advance(&world.clock, 1000);
+        fake_clock_advance(&fixture.clock, 1000);
         usleep(10 * 1000);
     }
     assert_true(patient.is_done);
     pthread_join(thread, NULL);
     assert_int_equal(patient.error, 0);
-    assert_int_equal(world_sync(&world), 0); /* does not wait for the probe */
-    assert_false(store_has_content(world.store));
-    fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
-    await(has_all, &world);
+    assert_int_equal(fixture_sync(&fixture), 0); /* does not wait for the probe */
+    assert_false(store_has_content(fixture.store));
+    fake_service_open_gate(fixture.fake, FAKE_GET_CONTENT);
+    await(has_all, &fixture);
     cancel_release(&cancel);
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
-static bool was_asked_for_two(struct store_world *world)
+static bool was_asked_for_two(struct store_fixture *fixture)
 {
-    return fake_service_count(world->fake, FAKE_GET_CONTENT) >= 2;
+    return fake_service_count(fixture->fake, FAKE_GET_CONTENT) >= 2;
 }
 
 TEST(a_service_without_content_shows_none)
 {
-    struct store_world world;
-    world_init_with_alice(&world);
-    world.content_cache_bytes = MEGABYTE;
-    world_add_emails(&world, "in-1", 0, 3);
-    start_and_sync(&world);
-    await(was_asked_for_two, &world);
-    world_close(&world);
-    assert_false(hears(&world, "content;"));
-    world_release(&world);
+    struct store_fixture fixture;
+    fixture_init_with_alice(&fixture);
+    fixture.content_cache_bytes = MEGABYTE;
+    fixture_add_emails(&fixture, "in-1", 0, 3);
+    start_and_sync(&fixture);
+    await(was_asked_for_two, &fixture);
+    fixture_close(&fixture);
+    assert_false(hears(&fixture, "content;"));
+    fixture_release(&fixture);
 }
 
 TEST(a_store_without_a_content_cache_requests_no_content)
 {
-    struct store_world world;
-    set_up(&world, 3);
-    world.content_cache_bytes = 0;
-    start_and_sync(&world);
-    assert_int_equal(world_sync(&world), 0);
+    struct store_fixture fixture;
+    set_up(&fixture, 3);
+    fixture.content_cache_bytes = 0;
+    start_and_sync(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
     struct store_content *content;
-    assert_int_equal(store_content_get(world.store, find(&world, "00000001-in-1"), NULL, &content), -ENOENT);
-    assert_false(store_has_content(world.store));
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), 0);
-    world_release(&world);
+    assert_int_equal(store_content_get(fixture.store, find(&fixture, "00000001-in-1"), NULL, &content),
+                     -ENOENT);
+    assert_false(store_has_content(fixture.store));
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_CONTENT), 0);
+    fixture_release(&fixture);
 }
 
 /* ---------------------------------------------------------------- transfers and the cache */
 
 TEST(content_is_fetched_once_and_read_offline)
 {
-    struct store_world world;
-    set_up(&world, 3);
-    start_and_sync(&world);
-    await(has_all, &world);
-    assert_text(&world, "00000001-in-1", "body 1");
+    struct store_fixture fixture;
+    set_up(&fixture, 3);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
+    assert_text(&fixture, "00000001-in-1", "body 1");
     struct store_content *bytes;
-    uint32_t email = find(&world, "00000001-in-1");
-    assert_int_equal(store_content_get_bytes(world.store, email, "a1", NULL, &bytes), 0);
+    uint32_t email = find(&fixture, "00000001-in-1");
+    assert_int_equal(store_content_get_bytes(fixture.store, email, "a1", NULL, &bytes), 0);
     assert_int_equal(bytes->bytes.len, 3);
     store_content_unref(bytes);
-    world_close(&world);
+    fixture_close(&fixture);
 
-    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
-    fake_service_set_reachable(world.fake, false);
-    world_open(&world);
-    assert_text(&world, "00000001-in-1", "body 1");
-    email = find(&world, "00000001-in-1");
-    assert_int_equal(store_content_get_bytes(world.store, email, "a1", NULL, &bytes), 0);
+    unsigned int before = fake_service_count(fixture.fake, FAKE_GET_CONTENT);
+    fake_service_set_reachable(fixture.fake, false);
+    fixture_open(&fixture);
+    assert_text(&fixture, "00000001-in-1", "body 1");
+    email = find(&fixture, "00000001-in-1");
+    assert_int_equal(store_content_get_bytes(fixture.store, email, "a1", NULL, &bytes), 0);
     store_content_unref(bytes);
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before);
-    world_release(&world);
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_CONTENT), before);
+    fixture_release(&fixture);
 }
 
-static int open_raw(struct store_world *world, const char *id)
+static int open_raw(struct store_fixture *fixture, const char *id)
 {
     struct store_content *bytes = NULL;
-    int error = store_content_get_bytes(world->store, find(world, id), NULL, NULL, &bytes);
+    int error = store_content_get_bytes(fixture->store, find(fixture, id), NULL, NULL, &bytes);
     store_content_unref(bytes);
     return error;
 }
 
 TEST(a_message_that_is_too_long_is_not_requested_again)
 {
-    struct store_world world;
-    set_up(&world, 3);
-    start_and_sync(&world);
-    await(has_all, &world);
-    fake_service_set(world.fake, FAKE_GET_RAW,
+    struct store_fixture fixture;
+    set_up(&fixture, 3);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
+    fake_service_set(fixture.fake, FAKE_GET_RAW,
                      (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 200, .error = EFBIG});
-    unsigned int before = fake_service_count(world.fake, FAKE_GET_RAW);
+    unsigned int before = fake_service_count(fixture.fake, FAKE_GET_RAW);
     for (int i = 0; i < 3; i++)
-        assert_int_equal(open_raw(&world, "00000001-in-1"), -EFBIG);
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), before + 1);
+        assert_int_equal(open_raw(&fixture, "00000001-in-1"), -EFBIG);
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_RAW), before + 1);
 
-    fake_service_set(world.fake, FAKE_GET_RAW, (struct fake_outcome){.outcome = SERVICE_OK});
-    fake_clock_advance(&world.clock, 60 * 60 * 1000);
-    assert_int_equal(open_raw(&world, "00000001-in-1"), 0);
-    world_release(&world);
+    fake_service_set(fixture.fake, FAKE_GET_RAW, (struct fake_outcome){.outcome = SERVICE_OK});
+    fake_clock_advance(&fixture.clock, 60 * 60 * 1000);
+    assert_int_equal(open_raw(&fixture, "00000001-in-1"), 0);
+    fixture_release(&fixture);
 }
 
 TEST(the_probe_does_not_read_a_long_message_to_its_end)
 {
     size_t len = 3 * MEGABYTE;
-    struct store_world world;
+    struct store_fixture fixture;
     _cleanup_free_ char *text = calloc(1, len);
     assert_non_null(text);
-    set_up(&world, 1);
-    fake_service_set_bytes(world.fake, "00000000-in-1", NULL, text, len);
-    start_and_sync(&world);
-    await(has_all, &world);
-    assert_int_equal(world_sync(&world), 0);
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), 1);
-    assert_int_equal(open_raw(&world, "00000000-in-1"), 0); /* the probe did not store it */
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), 2);
-    world_release(&world);
+    set_up(&fixture, 1);
+    fake_service_set_bytes(fixture.fake, "00000000-in-1", NULL, text, len);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_RAW), 1);
+    assert_int_equal(open_raw(&fixture, "00000000-in-1"), 0); /* the probe did not store it */
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_RAW), 2);
+    fixture_release(&fixture);
 }
 
 static void *read_it(void *argument)
 {
     struct reader *reader = argument;
-    reader->text = read_text(reader->world, reader->email, "body.txt");
+    reader->text = read_text(reader->fixture, reader->email, "body.txt");
     return NULL;
 }
 
@@ -319,34 +322,34 @@ TEST(twenty_readers_share_a_fetch)
     enum {
         READERS = 20
     };
-    struct store_world world;
+    struct store_fixture fixture;
     struct reader readers[READERS];
     pthread_t threads[READERS];
-    set_up(&world, 6);
-    start_and_sync(&world);
-    await(has_all, &world);
-    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
-    fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
+    set_up(&fixture, 6);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
+    unsigned int before = fake_service_count(fixture.fake, FAKE_GET_CONTENT);
+    fake_service_close_gate(fixture.fake, FAKE_GET_CONTENT);
     for (size_t i = 0; i < READERS; i++) {
-        readers[i] = (struct reader){.world = &world, .email = find(&world, "00000002-in-1")};
+        readers[i] = (struct reader){.fixture = &fixture, .email = find(&fixture, "00000002-in-1")};
         assert_int_equal(pthread_create(&threads[i], NULL, read_it, &readers[i]), 0);
     }
-    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 1);
-    fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
+    fake_service_wait_at_gate(fixture.fake, FAKE_GET_CONTENT, 1);
+    fake_service_open_gate(fixture.fake, FAKE_GET_CONTENT);
     for (size_t i = 0; i < READERS; i++) {
         pthread_join(threads[i], NULL);
         assert_string_equal(readers[i].text, "body 2");
         free(readers[i].text);
     }
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + 1);
-    world_release(&world);
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_CONTENT), before + 1);
+    fixture_release(&fixture);
 }
 
 static void *get_it(void *argument)
 {
     struct reader *reader = argument;
     struct store_content *content;
-    reader->error = store_content_get(reader->world->store, reader->email, reader->cancel, &content);
+    reader->error = store_content_get(reader->fixture->store, reader->email, reader->cancel, &content);
     if (reader->error == 0)
         store_content_unref(content);
     return NULL;
@@ -354,37 +357,37 @@ static void *get_it(void *argument)
 
 TEST(an_interrupted_reader_leaves_the_transfer_to_others)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     struct cancel cancel;
     pthread_t thread;
-    set_up(&world, 6);
-    start_and_sync(&world);
-    await(has_all, &world);
+    set_up(&fixture, 6);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
     cancel_init(&cancel);
-    fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
-    struct reader reader = {.world = &world, .email = find(&world, "00000003-in-1"), .cancel = &cancel};
+    fake_service_close_gate(fixture.fake, FAKE_GET_CONTENT);
+    struct reader reader = {.fixture = &fixture, .email = find(&fixture, "00000003-in-1"), .cancel = &cancel};
     assert_int_equal(pthread_create(&thread, NULL, get_it, &reader), 0);
-    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 1);
+    fake_service_wait_at_gate(fixture.fake, FAKE_GET_CONTENT, 1);
     cancel_set(&cancel);
     pthread_join(thread, NULL);
     assert_int_equal(reader.error, -EINTR);
-    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
-    fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
-    assert_text(&world, "00000003-in-1", "body 3");
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + 1);
+    unsigned int before = fake_service_count(fixture.fake, FAKE_GET_CONTENT);
+    fake_service_open_gate(fixture.fake, FAKE_GET_CONTENT);
+    assert_text(&fixture, "00000003-in-1", "body 3");
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_CONTENT), before + 1);
     cancel_release(&cancel);
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 struct ending {
-    struct store_world *world;
+    struct store_fixture *fixture;
     atomic_bool is_over;
 };
 
 static void *end_it(void *argument)
 {
     struct ending *ending = argument;
-    store_stop(ending->world->store);
+    store_stop(ending->fixture->store);
     ending->is_over = true;
     return NULL;
 }
@@ -392,17 +395,17 @@ static void *end_it(void *argument)
 /* Otherwise an unmount would wait for the service. */
 TEST(stopping_the_store_waits_for_no_transfer)
 {
-    struct store_world world;
-    struct ending ending = {.world = &world};
+    struct store_fixture fixture;
+    struct ending ending = {.fixture = &fixture};
     pthread_t reading;
     pthread_t stopping;
-    set_up(&world, 6);
-    start_and_sync(&world);
-    await(has_all, &world);
-    fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
-    struct reader reader = {.world = &world, .email = find(&world, "00000003-in-1")};
+    set_up(&fixture, 6);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
+    fake_service_close_gate(fixture.fake, FAKE_GET_CONTENT);
+    struct reader reader = {.fixture = &fixture, .email = find(&fixture, "00000003-in-1")};
     assert_int_equal(pthread_create(&reading, NULL, get_it, &reader), 0);
-    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 1);
+    fake_service_wait_at_gate(fixture.fake, FAKE_GET_CONTENT, 1);
     assert_int_equal(pthread_create(&stopping, NULL, end_it, &ending), 0);
     for (int i = 0; i < 2000 && !ending.is_over; i++)
         usleep(10 * 1000);
@@ -410,8 +413,8 @@ TEST(stopping_the_store_waits_for_no_transfer)
     pthread_join(stopping, NULL);
     pthread_join(reading, NULL);
     assert_int_not_equal(reader.error, 0);
-    fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
-    world_release(&world);
+    fake_service_open_gate(fixture.fake, FAKE_GET_CONTENT);
+    fixture_release(&fixture);
 }
 
 TEST(a_transfer_without_readers_is_not_begun)
@@ -420,59 +423,59 @@ TEST(a_transfer_without_readers_is_not_begun)
         AT_ONCE = 16,
         APART = 10 /* so that nothing is fetched ahead */
     };
-    struct store_world world;
+    struct store_fixture fixture;
     struct cancel cancel;
     struct reader readers[AT_ONCE + 1];
     pthread_t threads[AT_ONCE];
-    set_up(&world, (AT_ONCE + 2) * APART);
-    start_and_sync(&world);
-    await(has_all, &world);
+    set_up(&fixture, (AT_ONCE + 2) * APART);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
     for (int i = 0; i <= AT_ONCE; i++) {
         char id[64];
         snprintf(id, sizeof(id), "%08d-in-1", i * APART + APART / 2);
-        readers[i] = (struct reader){.world = &world, .email = find(&world, id)};
+        readers[i] = (struct reader){.fixture = &fixture, .email = find(&fixture, id)};
     }
-    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
-    fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
+    unsigned int before = fake_service_count(fixture.fake, FAKE_GET_CONTENT);
+    fake_service_close_gate(fixture.fake, FAKE_GET_CONTENT);
     for (size_t i = 0; i < AT_ONCE; i++)
         assert_int_equal(pthread_create(&threads[i], NULL, read_it, &readers[i]), 0);
-    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, AT_ONCE);
+    fake_service_wait_at_gate(fixture.fake, FAKE_GET_CONTENT, AT_ONCE);
     cancel_init(&cancel);
     cancel_set(&cancel);
     readers[AT_ONCE].cancel = &cancel;
     get_it(&readers[AT_ONCE]);
     assert_int_equal(readers[AT_ONCE].error, -EINTR);
-    fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
+    fake_service_open_gate(fixture.fake, FAKE_GET_CONTENT);
     for (size_t i = 0; i < AT_ONCE; i++) {
         pthread_join(threads[i], NULL);
         free(readers[i].text);
     }
-    world_close(&world); /* ends queued transfers */
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + AT_ONCE);
+    fixture_close(&fixture); /* ends queued transfers */
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_CONTENT), before + AT_ONCE);
     cancel_release(&cancel);
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 TEST(a_read_times_out_after_half_a_minute_and_the_transfer_continues)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     pthread_t thread;
-    set_up(&world, 6);
-    start_and_sync(&world);
-    await(has_all, &world);
-    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
-    fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
-    struct reader reader = {.world = &world, .email = find(&world, "00000002-in-1")};
+    set_up(&fixture, 6);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
+    unsigned int before = fake_service_count(fixture.fake, FAKE_GET_CONTENT);
+    fake_service_close_gate(fixture.fake, FAKE_GET_CONTENT);
+    struct reader reader = {.fixture = &fixture, .email = find(&fixture, "00000002-in-1")};
     assert_int_equal(pthread_create(&thread, NULL, get_it, &reader), 0);
-    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT, 1);
-    fake_clock_await_waiters(&world.clock, 2); /* the reader, and the thread of the sync */
-    fake_clock_advance(&world.clock, 30 * 1000);
+    fake_service_wait_at_gate(fixture.fake, FAKE_GET_CONTENT, 1);
+    fake_clock_await_waiters(&fixture.clock, 2); /* the reader, and the thread of the sync */
+    fake_clock_advance(&fixture.clock, 30 * 1000);
     pthread_join(thread, NULL);
     assert_int_equal(reader.error, -ETIMEDOUT);
-    fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
-    assert_text(&world, "00000002-in-1", "body 2");
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + 1);
-    world_release(&world);
+    fake_service_open_gate(fixture.fake, FAKE_GET_CONTENT);
+    assert_text(&fixture, "00000002-in-1", "body 2");
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_CONTENT), before + 1);
+    fixture_release(&fixture);
 }
 
 TEST(each_failure_of_a_content_request_has_its_errno)
@@ -490,35 +493,35 @@ TEST(each_failure_of_a_content_request_has_its_errno)
         {{.outcome = SERVICE_RETRY, .http_status = 429, .error = EAGAIN, .retry_after_ms = 3600000}, -EAGAIN},
         {{.outcome = SERVICE_RETRY}, -EHOSTUNREACH},
     };
-    struct store_world world;
+    struct store_fixture fixture;
     struct store_content *content;
-    set_up(&world, 6);
-    start_and_sync(&world);
-    await(has_all, &world);
-    uint32_t email = find(&world, "00000002-in-1");
+    set_up(&fixture, 6);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
+    uint32_t email = find(&fixture, "00000002-in-1");
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        fake_service_push(world.fake, FAKE_GET_CONTENT, cases[i].outcome);
-        int error = store_content_get(world.store, email, NULL, &content);
+        fake_service_push(fixture.fake, FAKE_GET_CONTENT, cases[i].outcome);
+        int error = store_content_get(fixture.store, email, NULL, &content);
         if (error != cases[i].error)
             fail_msg("case %zu: %d", i, error);
     }
     /* For some seconds no reader tries the unreachable service again. */
-    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
-    assert_int_equal(store_content_get(world.store, email, NULL, &content), -EHOSTUNREACH);
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before);
-    fake_clock_advance(&world.clock, 10 * 1000);
-    assert_text(&world, "00000002-in-1", "body 2");
-    world_release(&world);
+    unsigned int before = fake_service_count(fixture.fake, FAKE_GET_CONTENT);
+    assert_int_equal(store_content_get(fixture.store, email, NULL, &content), -EHOSTUNREACH);
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_CONTENT), before);
+    fake_clock_advance(&fixture.clock, 10 * 1000);
+    assert_text(&fixture, "00000002-in-1", "body 2");
+    fixture_release(&fixture);
 }
 
 /* ---------------------------------------------------------------- the cache on the disk */
 
 /* Executes a statement on the cache of a closed store. */
-static void change_cache(struct store_world *world, const char *sql)
+static void change_cache(struct store_fixture *fixture, const char *sql)
 {
     char path[4096];
     sqlite3 *db;
-    snprintf(path, sizeof(path), "%s/cache/mail.sqlite3", world->dir.path);
+    snprintf(path, sizeof(path), "%s/cache/mail.sqlite3", fixture->dir.path);
     assert_int_equal(sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
     assert_int_equal(query_script(db, sql), 0);
     assert_true(sqlite3_changes(db) > 0);
@@ -526,11 +529,11 @@ static void change_cache(struct store_world *world, const char *sql)
 }
 
 /* Stores the texts and the raw message of an email in the cache, and closes the store. */
-static void keep_two_parts(struct store_world *world)
+static void keep_two_parts(struct store_fixture *fixture)
 {
-    assert_text(world, "00000001-in-1", "body 1");
-    assert_int_equal(open_raw(world, "00000001-in-1"), 0);
-    world_close(world);
+    assert_text(fixture, "00000001-in-1", "body 1");
+    assert_int_equal(open_raw(fixture, "00000001-in-1"), 0);
+    fixture_close(fixture);
 }
 
 TEST(damaged_content_is_fetched_again)
@@ -542,51 +545,51 @@ TEST(damaged_content_is_fetched_again)
         "UPDATE parts SET len = len + 1",
         "DELETE FROM part_bytes",
     };
-    struct store_world world;
-    set_up(&world, 3);
-    start_and_sync(&world);
-    await(has_all, &world);
+    struct store_fixture fixture;
+    set_up(&fixture, 3);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
     for (size_t i = 0; i < ARRAY_LEN(damages); i++) {
         struct store_content *raw;
-        keep_two_parts(&world);
-        change_cache(&world, damages[i]);
-        world_start(&world);
-        assert_text(&world, "00000001-in-1", "body 1");
+        keep_two_parts(&fixture);
+        change_cache(&fixture, damages[i]);
+        fixture_start(&fixture);
+        assert_text(&fixture, "00000001-in-1", "body 1");
         assert_int_equal(
-            store_content_get_bytes(world.store, find(&world, "00000001-in-1"), NULL, NULL, &raw), 0);
+            store_content_get_bytes(fixture.store, find(&fixture, "00000001-in-1"), NULL, NULL, &raw), 0);
         assert_int_equal(raw->bytes.len, 6);
         assert_string_equal(raw->bytes.bytes, "body 1");
         store_content_unref(raw);
     }
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 /* Raw messages may have 512 MB. */
 TEST(the_length_of_a_part_is_known_without_reading_its_bytes)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     uint64_t len = 0;
-    set_up(&world, 3);
-    start_and_sync(&world);
-    await(has_all, &world);
-    keep_two_parts(&world);
-    change_cache(&world, "UPDATE part_bytes SET bytes = x'00'");
-    world_start(&world);
-    uint32_t email = find(&world, "00000001-in-1");
-    unsigned int before = fake_service_count(world.fake, FAKE_GET_RAW);
-    assert_int_equal(store_content_get_len(world.store, email, NULL, NULL, &len), 0);
+    set_up(&fixture, 3);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
+    keep_two_parts(&fixture);
+    change_cache(&fixture, "UPDATE part_bytes SET bytes = x'00'");
+    fixture_start(&fixture);
+    uint32_t email = find(&fixture, "00000001-in-1");
+    unsigned int before = fake_service_count(fixture.fake, FAKE_GET_RAW);
+    assert_int_equal(store_content_get_len(fixture.store, email, NULL, NULL, &len), 0);
     assert_int_equal(len, strlen("body 1"));
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), before);
-    assert_int_equal(open_raw(&world, "00000001-in-1"), 0);
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), before + 1);
-    world_release(&world);
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_RAW), before);
+    assert_int_equal(open_raw(&fixture, "00000001-in-1"), 0);
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_RAW), before + 1);
+    fixture_release(&fixture);
 }
 
 /* Calls `act`, which may damage the file, for each file in cache/parts. Returns the number of files. */
-static unsigned int for_each_file(struct store_world *world, void (*act)(int fd))
+static unsigned int for_each_file(struct store_fixture *fixture, void (*act)(int fd))
 {
     unsigned int files = 0;
-    int dir_fd = openat(world->dir.fd, "cache/parts", O_RDONLY | O_DIRECTORY);
+    int dir_fd = openat(fixture->dir.fd, "cache/parts", O_RDONLY | O_DIRECTORY);
     DIR *dir = fdopendir(dir_fd);
     assert_non_null(dir);
     const struct dirent *item;
@@ -620,71 +623,72 @@ static void cut_in_two(int fd)
 TEST(a_long_message_is_a_file_and_is_fetched_again_if_damaged)
 {
     static void (*const damages[])(int fd) = {flip_a_byte, cut_in_two};
-    struct store_world world;
+    struct store_fixture fixture;
     struct store_content *raw;
-    set_up(&world, 3);
+    set_up(&fixture, 3);
     size_t len = 3 * MEGABYTE;
     _cleanup_free_ char *big = calloc(1, len);
-    fake_service_set_bytes(world.fake, "00000001-in-1", NULL, big, len);
-    start_and_sync(&world);
-    await(has_all, &world);
+    fake_service_set_bytes(fixture.fake, "00000001-in-1", NULL, big, len);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
     for (size_t i = 0; i < ARRAY_LEN(damages); i++) {
         char bytes[4] = "";
-        assert_int_equal(open_raw(&world, "00000001-in-1"), 0);
-        unsigned int before = fake_service_count(world.fake, FAKE_GET_RAW);
-        world_restart(&world);
-        assert_int_equal(open_raw(&world, "00000001-in-1"), 0);
-        assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), before);
-        assert_int_equal(for_each_file(&world, damages[i]), 1);
+        assert_int_equal(open_raw(&fixture, "00000001-in-1"), 0);
+        unsigned int before = fake_service_count(fixture.fake, FAKE_GET_RAW);
+        fixture_restart(&fixture);
+        assert_int_equal(open_raw(&fixture, "00000001-in-1"), 0);
+        assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_RAW), before);
+        assert_int_equal(for_each_file(&fixture, damages[i]), 1);
         assert_int_equal(
-            store_content_get_bytes(world.store, find(&world, "00000001-in-1"), NULL, NULL, &raw), 0);
+            store_content_get_bytes(fixture.store, find(&fixture, "00000001-in-1"), NULL, NULL, &raw), 0);
         assert_int_equal(raw->bytes.len, len);
         assert_int_equal(pread(raw->bytes.fd, bytes, sizeof(bytes), 1), sizeof(bytes));
         assert_memory_equal(bytes, "\0\0\0\0", sizeof(bytes));
         store_content_unref(raw);
-        assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), before + 1);
+        assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_RAW), before + 1);
     }
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
-static bool has_no_old_folder(struct store_world *world)
+static bool has_no_old_folder(struct store_fixture *fixture)
 {
-    return faccessat(world->dir.fd, "content", F_OK, 0) != 0;
+    return faccessat(fixture->dir.fd, "content", F_OK, 0) != 0;
 }
 
 TEST(unfinished_files_and_files_of_version_0_2_are_removed)
 {
-    struct store_world world;
-    set_up(&world, 1);
-    start_and_sync(&world);
-    world_close(&world);
-    assert_int_equal(mkdirat(world.dir.fd, "content", 0700), 0);
-    close(openat(world.dir.fd, "content/new-0badcafe-1", O_WRONLY | O_CREAT, 0600));
-    close(openat(world.dir.fd, "cache/parts/new-1", O_WRONLY | O_CREAT, 0600));
-    close(openat(world.dir.fd, "cache/parts/123", O_WRONLY | O_CREAT, 0600));
-    start_and_sync(&world);
-    assert_int_equal(for_each_file(&world, NULL), 0);
-    await(has_no_old_folder, &world);
-    world_release(&world);
+    struct store_fixture fixture;
+    set_up(&fixture, 1);
+    start_and_sync(&fixture);
+    fixture_close(&fixture);
+    assert_int_equal(mkdirat(fixture.dir.fd, "content", 0700), 0);
+    close(openat(fixture.dir.fd, "content/new-0badcafe-1", O_WRONLY | O_CREAT, 0600));
+    close(openat(fixture.dir.fd, "cache/parts/new-1", O_WRONLY | O_CREAT, 0600));
+    close(openat(fixture.dir.fd, "cache/parts/123", O_WRONLY | O_CREAT, 0600));
+    start_and_sync(&fixture);
+    assert_int_equal(for_each_file(&fixture, NULL), 0);
+    await(has_no_old_folder, &fixture);
+    fixture_release(&fixture);
 }
 
 TEST(content_can_be_read_on_a_full_disk_but_is_not_stored)
 {
-    struct store_world world;
-    set_up(&world, 3);
-    start_and_sync(&world);
-    await(has_all, &world);
-    world_close(&world);
-    change_cache(&world, "CREATE TRIGGER full BEFORE INSERT ON parts BEGIN SELECT RAISE(ABORT, 'full'); END;"
-                         "UPDATE marks SET value = value");
-    world_start(&world);
-    unsigned int before = fake_service_count(world.fake, FAKE_GET_RAW);
-    assert_text(&world, "00000001-in-1", "body 1");
+    struct store_fixture fixture;
+    set_up(&fixture, 3);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
+    fixture_close(&fixture);
+    change_cache(&fixture,
+                 "CREATE TRIGGER full BEFORE INSERT ON parts BEGIN SELECT RAISE(ABORT, 'full'); END;"
+                 "UPDATE marks SET value = value");
+    fixture_start(&fixture);
+    unsigned int before = fake_service_count(fixture.fake, FAKE_GET_RAW);
+    assert_text(&fixture, "00000001-in-1", "body 1");
     for (unsigned int i = 1; i <= 2; i++) {
-        assert_int_equal(open_raw(&world, "00000001-in-1"), 0);
-        assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), before + i);
+        assert_int_equal(open_raw(&fixture, "00000001-in-1"), 0);
+        assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_RAW), before + i);
     }
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 /* ---------------------------------------------------------------- the bound of the cache */
@@ -801,78 +805,79 @@ TEST(content_that_is_read_again_replaces_content_that_is_not)
 
 TEST(earlier_mail_of_a_thread_keeps_its_date)
 {
-    struct store_world world;
-    set_up(&world, 1);
-    fake_service_set_content(world.fake, "00000000-in-1",
+    struct store_fixture fixture;
+    set_up(&fixture, 1);
+    fake_service_set_content(fixture.fake, "00000000-in-1",
                              "{\"id\":\"00000000-in-1\",\"plain_text\":\"x\",\"previous_emails\":["
                              "{\"id\":\"p\",\"date\":\"2026-11-20T10:14:36Z\",\"plain_text\":\"y\"}]}");
-    start_and_sync(&world);
+    start_and_sync(&fixture);
     for (int round = 0; round < 2; round++) {
         struct store_content *content;
         int64_t date_ms = 0;
-        assert_int_equal(store_content_get(world.store, find(&world, "00000000-in-1"), NULL, &content), 0);
+        assert_int_equal(store_content_get(fixture.store, find(&fixture, "00000000-in-1"), NULL, &content),
+                         0);
         for (size_t i = 0; i < content->folder.len; i++)
             if (content->folder.entries[i].kind == CONTENT_PREVIOUS)
                 date_ms = content->folder.entries[i].date_ms;
         store_content_unref(content);
         assert_int_equal(date_ms, INT64_C(1795169676000));
-        world_restart(&world);
+        fixture_restart(&fixture);
     }
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 /* ---------------------------------------------------------------- fetching ahead */
 
-static bool all_are_fetched(struct store_world *world)
+static bool all_are_fetched(struct store_fixture *fixture)
 {
-    return fake_service_count(world->fake, FAKE_GET_CONTENT) >= 20;
+    return fake_service_count(fixture->fake, FAKE_GET_CONTENT) >= 20;
 }
 
 TEST(reading_emails_in_order_fetches_ahead)
 {
-    struct store_world world;
-    set_up(&world, 20);
-    start_and_sync(&world);
+    struct store_fixture fixture;
+    set_up(&fixture, 20);
+    start_and_sync(&fixture);
     for (int i = 19; i > 10; i--) {
         char id[64];
         char body[32];
         snprintf(id, sizeof(id), "%08d-in-1", i);
         snprintf(body, sizeof(body), "body %d", i);
-        assert_text(&world, id, body);
+        assert_text(&fixture, id, body);
     }
-    await(all_are_fetched, &world);
-    assert_true(fake_service_most_at_once(world.fake, FAKE_GET_CONTENT) <= 50 + 2);
-    world_release(&world);
+    await(all_are_fetched, &fixture);
+    assert_true(fake_service_most_at_once(fixture.fake, FAKE_GET_CONTENT) <= 50 + 2);
+    fixture_release(&fixture);
 }
 
-static bool most_are_fetched(struct store_world *world)
+static bool most_are_fetched(struct store_fixture *fixture)
 {
-    return fake_service_count(world->fake, FAKE_GET_CONTENT) >= 15;
+    return fake_service_count(fixture->fake, FAKE_GET_CONTENT) >= 15;
 }
 
 TEST(reading_every_second_email_fetches_ahead_too)
 {
-    struct store_world world;
-    set_up(&world, 20);
-    start_and_sync(&world);
+    struct store_fixture fixture;
+    set_up(&fixture, 20);
+    start_and_sync(&fixture);
     for (int i = 19; i > 10; i -= 2) {
         char id[64];
         char body[32];
         snprintf(id, sizeof(id), "%08d-in-1", i);
         snprintf(body, sizeof(body), "body %d", i);
-        assert_text(&world, id, body);
+        assert_text(&fixture, id, body);
     }
-    await(most_are_fetched, &world);
-    world_release(&world);
+    await(most_are_fetched, &fixture);
+    fixture_release(&fixture);
 }
 
-static bool all_raw_were_asked_for(struct store_world *world)
+static bool all_raw_were_asked_for(struct store_fixture *fixture)
 {
-    return fake_service_count(world->fake, FAKE_GET_RAW) >= 10;
+    return fake_service_count(fixture->fake, FAKE_GET_RAW) >= 10;
 }
 
 /* Returns true if no file of content is open; the folder may be. */
-static bool no_content_is_open(struct store_world *world)
+static bool no_content_is_open(struct store_fixture *fixture)
 {
     bool is_open = false;
     DIR *dir = opendir("/proc/self/fd");
@@ -890,37 +895,37 @@ static bool no_content_is_open(struct store_world *world)
 
 TEST(raw_messages_are_fetched_ahead_too)
 {
-    struct store_world world;
-    set_up(&world, 10);
-    start_and_sync(&world);
-    assert_int_equal(open_raw(&world, "00000009-in-1"), 0);
-    assert_int_equal(open_raw(&world, "00000008-in-1"), 0);
-    assert_int_equal(open_raw(&world, "00000007-in-1"), 0);
-    await(all_raw_were_asked_for, &world);
-    await(no_content_is_open, &world);
-    world_release(&world);
+    struct store_fixture fixture;
+    set_up(&fixture, 10);
+    start_and_sync(&fixture);
+    assert_int_equal(open_raw(&fixture, "00000009-in-1"), 0);
+    assert_int_equal(open_raw(&fixture, "00000008-in-1"), 0);
+    assert_int_equal(open_raw(&fixture, "00000007-in-1"), 0);
+    await(all_raw_were_asked_for, &fixture);
+    await(no_content_is_open, &fixture);
+    fixture_release(&fixture);
 }
 
 /* Fetched ahead, fifty long messages at once would need more disk than the cache. */
 TEST(long_raw_messages_are_not_fetched_ahead)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     uint64_t len = 0;
-    set_up(&world, 10);
+    set_up(&fixture, 10);
     _cleanup_free_ char *big = calloc(1, 3 * MEGABYTE);
-    fake_service_set_bytes(world.fake, "00000005-in-1", NULL, big, 3 * MEGABYTE);
-    start_and_sync(&world);
-    assert_int_equal(open_raw(&world, "00000009-in-1"), 0);
-    assert_int_equal(open_raw(&world, "00000008-in-1"), 0);
-    assert_int_equal(open_raw(&world, "00000007-in-1"), 0);
-    await(all_raw_were_asked_for, &world);
-    await(no_content_is_open, &world);
-    unsigned int before = fake_service_count(world.fake, FAKE_GET_RAW);
-    uint32_t email = find(&world, "00000005-in-1");
-    assert_int_equal(store_content_get_len(world.store, email, NULL, NULL, &len), 0);
+    fake_service_set_bytes(fixture.fake, "00000005-in-1", NULL, big, 3 * MEGABYTE);
+    start_and_sync(&fixture);
+    assert_int_equal(open_raw(&fixture, "00000009-in-1"), 0);
+    assert_int_equal(open_raw(&fixture, "00000008-in-1"), 0);
+    assert_int_equal(open_raw(&fixture, "00000007-in-1"), 0);
+    await(all_raw_were_asked_for, &fixture);
+    await(no_content_is_open, &fixture);
+    unsigned int before = fake_service_count(fixture.fake, FAKE_GET_RAW);
+    uint32_t email = find(&fixture, "00000005-in-1");
+    assert_int_equal(store_content_get_len(fixture.store, email, NULL, NULL, &len), 0);
     assert_int_equal(len, 3 * MEGABYTE);
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_RAW), before + 1);
-    world_release(&world);
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_RAW), before + 1);
+    fixture_release(&fixture);
 }
 
 /* Files that are open when the mount ends can still be read from the disk. */
@@ -930,140 +935,141 @@ TEST(reading_while_the_store_ends_fetches_nothing_ahead)
         EMAILS = 200,
         READ = 5
     };
-    struct store_world world;
-    set_up(&world, EMAILS);
-    start_and_sync(&world);
+    struct store_fixture fixture;
+    set_up(&fixture, EMAILS);
+    start_and_sync(&fixture);
     for (int round = 0; round < 2; round++) {
         for (int i = EMAILS - 1; i >= EMAILS - READ; i--) {
             char id[64];
             char body[32];
             snprintf(id, sizeof(id), "%08d-in-1", i);
             snprintf(body, sizeof(body), "body %d", i);
-            assert_text(&world, id, body);
+            assert_text(&fixture, id, body);
         }
         if (round == 0) {
-            world_close(&world);
-            world_open(&world);
-            store_stop(world.store);
+            fixture_close(&fixture);
+            fixture_open(&fixture);
+            store_stop(fixture.store);
         }
     }
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
-static bool all_were_asked_for(struct store_world *world)
+static bool all_were_asked_for(struct store_fixture *fixture)
 {
-    return fake_service_count(world->fake, FAKE_GET_CONTENT) >= 20;
+    return fake_service_count(fixture->fake, FAKE_GET_CONTENT) >= 20;
 }
 
 TEST(large_content_is_not_fetched_ahead)
 {
-    struct store_world world;
-    set_up(&world, 20);
+    struct store_fixture fixture;
+    set_up(&fixture, 20);
     _cleanup_free_ char *big = malloc(3 * MEGABYTE + 1);
     memset(big, 'b', 3 * MEGABYTE);
     big[3 * MEGABYTE] = '\0';
-    add_content(&world, "00000010-in-1", big);
-    start_and_sync(&world);
+    add_content(&fixture, "00000010-in-1", big);
+    start_and_sync(&fixture);
     for (int i = 19; i > 11; i--) {
         char id[64];
         char body[32];
         snprintf(id, sizeof(id), "%08d-in-1", i);
         snprintf(body, sizeof(body), "body %d", i);
-        assert_text(&world, id, body);
+        assert_text(&fixture, id, body);
     }
-    await(all_were_asked_for, &world);
-    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
-    assert_text(&world, "00000010-in-1", big);
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + 1);
-    world_release(&world);
+    await(all_were_asked_for, &fixture);
+    unsigned int before = fake_service_count(fixture.fake, FAKE_GET_CONTENT);
+    assert_text(&fixture, "00000010-in-1", big);
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_CONTENT), before + 1);
+    fixture_release(&fixture);
 }
 
 TEST(a_reader_gets_content_that_is_too_large_to_be_fetched_ahead)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     pthread_t threads[2];
-    set_up(&world, 20);
+    set_up(&fixture, 20);
     _cleanup_free_ char *big = malloc(3 * MEGABYTE + 1);
     memset(big, 'b', 3 * MEGABYTE);
     big[3 * MEGABYTE] = '\0';
-    add_content(&world, "00000012-in-1", big);
-    start_and_sync(&world);
-    await(has_all, &world);
-    assert_text(&world, "00000019-in-1", "body 19");
-    assert_text(&world, "00000018-in-1", "body 18");
-    fake_service_close_gate(world.fake, FAKE_GET_CONTENT);
-    struct reader readers[] = {{.world = &world, .email = find(&world, "00000017-in-1")},
-                               {.world = &world, .email = find(&world, "00000012-in-1")}};
+    add_content(&fixture, "00000012-in-1", big);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
+    assert_text(&fixture, "00000019-in-1", "body 19");
+    assert_text(&fixture, "00000018-in-1", "body 18");
+    fake_service_close_gate(fixture.fake, FAKE_GET_CONTENT);
+    struct reader readers[] = {{.fixture = &fixture, .email = find(&fixture, "00000017-in-1")},
+                               {.fixture = &fixture, .email = find(&fixture, "00000012-in-1")}};
     assert_int_equal(pthread_create(&threads[0], NULL, get_it, &readers[0]), 0);
-    fake_service_wait_at_gate(world.fake, FAKE_GET_CONTENT,
+    fake_service_wait_at_gate(fixture.fake, FAKE_GET_CONTENT,
                               17); /* all emails but three, which were fetched before */
     assert_int_equal(pthread_create(&threads[1], NULL, get_it, &readers[1]), 0);
-    fake_clock_await_waiters(&world.clock, 3); /* the readers, and the thread of the sync */
-    fake_service_open_gate(world.fake, FAKE_GET_CONTENT);
+    fake_clock_await_waiters(&fixture.clock, 3); /* the readers, and the thread of the sync */
+    fake_service_open_gate(fixture.fake, FAKE_GET_CONTENT);
     for (size_t i = 0; i < ARRAY_LEN(readers); i++) {
         pthread_join(threads[i], NULL);
         assert_int_equal(readers[i].error, 0);
     }
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 TEST(nothing_is_fetched_ahead_while_the_service_is_busy)
 {
-    struct store_world world;
-    set_up(&world, 20);
-    start_and_sync(&world);
-    await(has_all, &world);
-    unsigned int before = fake_service_count(world.fake, FAKE_GET_CONTENT);
+    struct store_fixture fixture;
+    set_up(&fixture, 20);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
+    unsigned int before = fake_service_count(fixture.fake, FAKE_GET_CONTENT);
     fake_service_push(
-        world.fake, FAKE_GET_CONTENT,
+        fixture.fake, FAKE_GET_CONTENT,
         (struct fake_outcome){
             .outcome = SERVICE_RETRY, .http_status = 429, .error = EAGAIN, .retry_after_ms = 60000});
     struct store_content *content;
-    assert_int_equal(store_content_get(world.store, find(&world, "00000018-in-1"), NULL, &content), -EAGAIN);
+    assert_int_equal(store_content_get(fixture.store, find(&fixture, "00000018-in-1"), NULL, &content),
+                     -EAGAIN);
     for (int i = 17; i > 11; i--) {
         char id[64];
         char body[32];
         snprintf(id, sizeof(id), "%08d-in-1", i);
         snprintf(body, sizeof(body), "body %d", i);
-        assert_text(&world, id, body);
+        assert_text(&fixture, id, body);
     }
-    world_close(&world); /* ends fetching ahead */
-    assert_int_equal(fake_service_count(world.fake, FAKE_GET_CONTENT), before + 1 + 6);
-    world_release(&world);
+    fixture_close(&fixture); /* ends fetching ahead */
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_CONTENT), before + 1 + 6);
+    fixture_release(&fixture);
 }
 
 TEST(reading_slightly_out_of_order_fetches_ahead_too)
 {
     static const int order[] = {19, 17, 18, 16, 14, 15, 13, 11, 12};
-    struct store_world world;
-    set_up(&world, 20);
-    start_and_sync(&world);
+    struct store_fixture fixture;
+    set_up(&fixture, 20);
+    start_and_sync(&fixture);
     for (size_t i = 0; i < ARRAY_LEN(order); i++) {
         char id[64];
         char body[32];
         snprintf(id, sizeof(id), "%08d-in-1", order[i]);
         snprintf(body, sizeof(body), "body %d", order[i]);
-        assert_text(&world, id, body);
+        assert_text(&fixture, id, body);
     }
-    await(all_are_fetched, &world);
-    world_release(&world);
+    await(all_are_fetched, &fixture);
+    fixture_release(&fixture);
 }
 
 TEST(the_headers_for_a_reply_are_stored_with_the_content)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     struct store_content *content;
-    set_up(&world, 1);
-    fake_service_set_content(world.fake, "00000000-in-1",
+    set_up(&fixture, 1);
+    fake_service_set_content(fixture.fake, "00000000-in-1",
                              "{\"id\":\"00000000-in-1\",\"subject\":\"Hi\",\"message_id\":\"<m@x>\","
                              "\"references\":[\"<r@x>\"],\"plain_text\":\"t\","
                              "\"reply_to_addresses\":[{\"address\":\"a@b.example\",\"name\":\"A\"}]}");
-    start_and_sync(&world);
-    assert_int_equal(store_content_get(world.store, find(&world, "00000000-in-1"), NULL, &content), 0);
+    start_and_sync(&fixture);
+    assert_int_equal(store_content_get(fixture.store, find(&fixture, "00000000-in-1"), NULL, &content), 0);
     _cleanup_email_content_ struct email_content head = {0};
     assert_int_equal(store_content_read_head(content, &head), 0);
     assert_string_equal(head.subject, "Hi");
     assert_string_equal(head.reply_to.items[0].name, "A");
     store_content_unref(content);
-    world_release(&world);
+    fixture_release(&fixture);
 }

@@ -3,42 +3,42 @@
  * The first contact with a service; new inboxes; changes of settings; and the inbox of a sender.
  */
 #include "base/thread.h"
-#include "unit/store/store_world.h"
+#include "unit/store/store_fixture.h"
 
 #include "support/test.h"
 
-static int contact(struct store_world *world)
+static int contact(struct store_fixture *fixture)
 {
     _cleanup_free_ char *reason = NULL;
-    int error = store_first_contact(world->store, NULL, &reason);
+    int error = store_first_contact(fixture->store, NULL, &reason);
     assert_true((error == 0) == (reason == NULL));
     return error;
 }
 
 /* ---------------------------------------------------------------- first contact */
 
-static void assert_inbox_says(struct store_world *world, uint32_t inbox, const char *text)
+static void assert_inbox_says(struct store_fixture *fixture, uint32_t inbox, const char *text)
 {
     _cleanup_free_ char *json = NULL;
     size_t len;
-    assert_int_equal(store_read_inbox(world->store, inbox, &json, &len), 0);
+    assert_int_equal(store_read_inbox(fixture->store, inbox, &json, &len), 0);
     assert_int_equal(strlen(json), len);
     assert_non_null(strstr(json, text));
 }
 
 TEST(the_first_contact_adds_the_inboxes)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     struct store_status status;
-    world_init_with_alice(&world);
-    world_open(&world);
-    assert_int_equal(contact(&world), 0);
-    assert_inboxes(&world, "alice@inbox.example");
-    assert_events(&world, "");
-    store_get_status(world.store, &status);
+    fixture_init_with_alice(&fixture);
+    fixture_open(&fixture);
+    assert_int_equal(contact(&fixture), 0);
+    assert_inboxes(&fixture, "alice@inbox.example");
+    assert_events(&fixture, "");
+    store_get_status(fixture.store, &status);
     assert_true(status.is_online);
     assert_false(status.has_synced);
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 TEST(the_first_contact_distinguishes_a_wrong_key_from_an_outage)
@@ -58,18 +58,18 @@ TEST(the_first_contact_distinguishes_a_wrong_key_from_an_outage)
         {SERVICE_REJECTED, SERVICE_REJECTED, -EHOSTUNREACH},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct store_world world;
-        world_init(&world);
-        world_open(&world);
-        fake_service_set(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = cases[i].inboxes});
-        fake_service_set(world.fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = cases[i].emails});
-        assert_int_equal(contact(&world), cases[i].error);
-        world_release(&world);
+        struct store_fixture fixture;
+        fixture_init(&fixture);
+        fixture_open(&fixture);
+        fake_service_set(fixture.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = cases[i].inboxes});
+        fake_service_set(fixture.fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = cases[i].emails});
+        assert_int_equal(contact(&fixture), cases[i].error);
+        fixture_release(&fixture);
     }
 }
 
 struct contacting {
-    struct store_world *world;
+    struct store_fixture *fixture;
     struct cancel cancel;
     int result;
 };
@@ -78,7 +78,7 @@ static void *make_contact(void *argument)
 {
     struct contacting *contacting = argument;
     char *reason = NULL;
-    contacting->result = store_first_contact(contacting->world->store, &contacting->cancel, &reason);
+    contacting->result = store_first_contact(contacting->fixture->store, &contacting->cancel, &reason);
     free(reason);
     return NULL;
 }
@@ -86,116 +86,116 @@ static void *make_contact(void *argument)
 TEST(the_first_contact_ends_in_time_or_when_it_is_cancelled)
 {
     for (int is_cancelled = 0; is_cancelled < 2; is_cancelled++) {
-        struct store_world world;
-        struct contacting contacting = {.world = &world};
+        struct store_fixture fixture;
+        struct contacting contacting = {.fixture = &fixture};
         pthread_t thread;
-        world_init_with_alice(&world);
-        world_open(&world);
+        fixture_init_with_alice(&fixture);
+        fixture_open(&fixture);
         cancel_init(&contacting.cancel);
-        fake_service_close_gate(world.fake, FAKE_LIST_INBOXES);
+        fake_service_close_gate(fixture.fake, FAKE_LIST_INBOXES);
         assert_int_equal(thread_start(&thread, "contact", make_contact, &contacting), 0);
-        fake_service_wait_at_gate(world.fake, FAKE_LIST_INBOXES, 1);
-        fake_clock_await_waiters(&world.clock, 1);
+        fake_service_wait_at_gate(fixture.fake, FAKE_LIST_INBOXES, 1);
+        fake_clock_await_waiters(&fixture.clock, 1);
         if (is_cancelled)
             cancel_set(&contacting.cancel);
         else
-            fake_clock_advance(&world.clock, 10 * 1000);
+            fake_clock_advance(&fixture.clock, 10 * 1000);
         pthread_join(thread, NULL);
         assert_int_equal(contacting.result, -EHOSTUNREACH);
         cancel_release(&contacting.cancel);
-        world_release(&world);
+        fixture_release(&fixture);
     }
 }
 
 TEST(a_state_of_another_account_is_refused)
 {
-    struct store_world world;
-    world_init_with_alice(&world);
-    world_open(&world);
-    assert_int_equal(contact(&world), 0);
-    world_close(&world);
-    fake_service_remove_inbox(world.fake, "in-1");
+    struct store_fixture fixture;
+    fixture_init_with_alice(&fixture);
+    fixture_open(&fixture);
+    assert_int_equal(contact(&fixture), 0);
+    fixture_close(&fixture);
+    fake_service_remove_inbox(fixture.fake, "in-1");
 
-    world_open(&world);
-    assert_int_equal(contact(&world), -ESTALE);
-    fake_service_add_inbox(world.fake, "{\"id\": \"other\"}");
-    assert_int_equal(contact(&world), -ESTALE);
-    assert_inboxes(&world, "alice@inbox.example");
-    fake_service_add_inbox(world.fake, "{\"id\": \"in-1\"}");
-    assert_int_equal(contact(&world), 0);
-    fake_service_remove_inbox(world.fake, "in-1");
-    world_close(&world);
+    fixture_open(&fixture);
+    assert_int_equal(contact(&fixture), -ESTALE);
+    fake_service_add_inbox(fixture.fake, "{\"id\": \"other\"}");
+    assert_int_equal(contact(&fixture), -ESTALE);
+    assert_inboxes(&fixture, "alice@inbox.example");
+    fake_service_add_inbox(fixture.fake, "{\"id\": \"in-1\"}");
+    assert_int_equal(contact(&fixture), 0);
+    fake_service_remove_inbox(fixture.fake, "in-1");
+    fixture_close(&fixture);
 
-    world.adopt_state = true;
-    world_open(&world);
-    fake_service_remove_inbox(world.fake, "other");
-    fake_service_add_inbox(world.fake, "{\"id\": \"third\"}");
-    assert_int_equal(contact(&world), 0);
-    fake_clock_advance(&world.clock, INDEX_CONFIRM_MS);
-    assert_int_equal(contact(&world), 0);
-    assert_inboxes(&world, "third");
-    world_release(&world);
+    fixture.adopt_state = true;
+    fixture_open(&fixture);
+    fake_service_remove_inbox(fixture.fake, "other");
+    fake_service_add_inbox(fixture.fake, "{\"id\": \"third\"}");
+    assert_int_equal(contact(&fixture), 0);
+    fake_clock_advance(&fixture.clock, INDEX_CONFIRM_MS);
+    assert_int_equal(contact(&fixture), 0);
+    assert_inboxes(&fixture, "third");
+    fixture_release(&fixture);
 }
 
 /* ---------------------------------------------------------------- creating */
 
 TEST(a_created_inbox_shows_at_once_and_its_mail_follows)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     struct inbox_view view;
     uint32_t inbox;
     _cleanup_free_ char *reason = NULL;
-    world_init_with_alice(&world);
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
-    world_forget(&world);
-    fake_service_push(world.fake, FAKE_UPSERT, (struct fake_outcome){.id = "in-9"});
-    fake_service_add_simple_email(world.fake, "in-9", "00000001", "Welcome");
-    assert_int_equal(store_create_inbox(world.store, "bob@inbox.example", NULL, &inbox, &reason), 0);
-    assert_true(store_find_inbox(world.store, "bob@inbox.example", &view));
+    fixture_init_with_alice(&fixture);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    fixture_forget(&fixture);
+    fake_service_push(fixture.fake, FAKE_UPSERT, (struct fake_outcome){.id = "in-9"});
+    fake_service_add_simple_email(fixture.fake, "in-9", "00000001", "Welcome");
+    assert_int_equal(store_create_inbox(fixture.store, "bob@inbox.example", NULL, &inbox, &reason), 0);
+    assert_true(store_find_inbox(fixture.store, "bob@inbox.example", &view));
     assert_int_equal(view.number, inbox);
     assert_string_equal(view.id, "in-9");
-    assert_inbox_says(&world, view.number, "bob@inbox.example");
-    assert_int_equal(fake_service_get(world.fake, FAKE_UPSERT, 0).timeout_ms, 5000);
-    fake_service_wait_count(world.fake, FAKE_LIST_EMAILS, 2);
-    fake_clock_await_waiters(&world.clock, 1);
-    assert_emails(&world, "bob@inbox.example", "20261120T100000Z_welcome_00000001.json");
-    assert_events(&world,
+    assert_inbox_says(&fixture, view.number, "bob@inbox.example");
+    assert_int_equal(fake_service_get(fixture.fake, FAKE_UPSERT, 0).timeout_ms, 5000);
+    fake_service_wait_count(fixture.fake, FAKE_LIST_EMAILS, 2);
+    fake_clock_await_waiters(&fixture.clock, 1);
+    assert_emails(&fixture, "bob@inbox.example", "20261120T100000Z_welcome_00000001.json");
+    assert_events(&fixture,
                   "inbox inboxes/bob@inbox.example in-9 -;"
                   "mail inboxes/bob@inbox.example/20261120T100000Z_welcome_00000001.json 00000001 -;");
 
-    fake_service_set(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_ABSENT});
-    world_restart(&world);
-    assert_int_equal(world_sync(&world), 0);
-    assert_inboxes(&world, "alice@inbox.example bob@inbox.example");
-    world_release(&world);
+    fake_service_set(fixture.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_ABSENT});
+    fixture_restart(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_inboxes(&fixture, "alice@inbox.example bob@inbox.example");
+    fixture_release(&fixture);
 }
 
 TEST(a_created_inbox_is_reported_once)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     char *reason = NULL;
     uint32_t inbox;
     struct inbox_view view;
-    world_init_with_alice(&world);
-    world_open(&world);
-    assert_int_equal(contact(&world), 0);
-    assert_int_equal(store_start(world.store), 0);
-    assert_int_equal(store_create_inbox(world.store, "bob@inbox.example", NULL, &inbox, &reason), 0);
-    assert_int_equal(store_sync(world.store, "bob@inbox.example", NULL, &reason), 0);
-    assert_int_equal(world_sync(&world), 0);
-    assert_int_equal(world_sync(&world), 0);
-    assert_events(&world, "inbox inboxes/bob@inbox.example inbox-1 -;");
+    fixture_init_with_alice(&fixture);
+    fixture_open(&fixture);
+    assert_int_equal(contact(&fixture), 0);
+    assert_int_equal(store_start(fixture.store), 0);
+    assert_int_equal(store_create_inbox(fixture.store, "bob@inbox.example", NULL, &inbox, &reason), 0);
+    assert_int_equal(store_sync(fixture.store, "bob@inbox.example", NULL, &reason), 0);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_events(&fixture, "inbox inboxes/bob@inbox.example inbox-1 -;");
 
     /* An inbox that returns after its removal is announced again. */
-    fake_service_remove_inbox(world.fake, "inbox-1");
-    assert_int_equal(world_sync_removal(&world), 0);
-    assert_false(store_find_inbox(world.store, "bob@inbox.example", &view));
-    world_forget(&world);
-    fake_service_add_inbox(world.fake, "{\"id\": \"inbox-1\", \"email_address\": \"bob@inbox.example\"}");
-    assert_int_equal(world_sync(&world), 0);
-    assert_events(&world, "inbox inboxes/bob@inbox.example inbox-1 -;");
-    world_release(&world);
+    fake_service_remove_inbox(fixture.fake, "inbox-1");
+    assert_int_equal(fixture_sync_removal(&fixture), 0);
+    assert_false(store_find_inbox(fixture.store, "bob@inbox.example", &view));
+    fixture_forget(&fixture);
+    fake_service_add_inbox(fixture.fake, "{\"id\": \"inbox-1\", \"email_address\": \"bob@inbox.example\"}");
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_events(&fixture, "inbox inboxes/bob@inbox.example inbox-1 -;");
+    fixture_release(&fixture);
 }
 
 TEST(each_failure_to_create_has_its_errno)
@@ -218,69 +218,69 @@ TEST(each_failure_to_create_has_its_errno)
         {"b@x.example", {.outcome = SERVICE_UNKNOWN, .error = ETIMEDOUT}, -EHOSTUNREACH},
         {"b@x.example", {.outcome = SERVICE_ABSENT}, -EINVAL},
     };
-    struct store_world world;
-    world_init_with_alice(&world);
-    world_open(&world);
-    assert_int_equal(contact(&world), 0);
+    struct store_fixture fixture;
+    fixture_init_with_alice(&fixture);
+    fixture_open(&fixture);
+    assert_int_equal(contact(&fixture), 0);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_free_ char *reason = NULL;
         uint32_t inbox = 77;
-        fake_service_set(world.fake, FAKE_UPSERT, cases[i].outcome);
-        assert_int_equal(store_create_inbox(world.store, cases[i].address, NULL, &inbox, &reason),
+        fake_service_set(fixture.fake, FAKE_UPSERT, cases[i].outcome);
+        assert_int_equal(store_create_inbox(fixture.store, cases[i].address, NULL, &inbox, &reason),
                          cases[i].error);
         assert_non_null(reason);
         assert_int_equal(inbox, 77);
-        assert_inboxes(&world, "alice@inbox.example");
+        assert_inboxes(&fixture, "alice@inbox.example");
     }
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 TEST(a_created_inbox_is_found_although_the_answer_was_lost)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     uint32_t inbox;
     _cleanup_free_ char *reason = NULL;
-    world_init_with_alice(&world);
-    world_start(&world);
-    fake_service_push(world.fake, FAKE_UPSERT,
+    fixture_init_with_alice(&fixture);
+    fixture_start(&fixture);
+    fake_service_push(fixture.fake, FAKE_UPSERT,
                       (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .happens = true});
-    assert_int_equal(store_create_inbox(world.store, "bob@inbox.example", NULL, &inbox, &reason),
+    assert_int_equal(store_create_inbox(fixture.store, "bob@inbox.example", NULL, &inbox, &reason),
                      -EHOSTUNREACH);
-    fake_service_wait_count(world.fake, FAKE_LIST_INBOXES, 1);
-    fake_clock_await_waiters(&world.clock, 1);
-    assert_inboxes(&world, "alice@inbox.example bob@inbox.example");
-    world_release(&world);
+    fake_service_wait_count(fixture.fake, FAKE_LIST_INBOXES, 1);
+    fake_clock_await_waiters(&fixture.clock, 1);
+    assert_inboxes(&fixture, "alice@inbox.example bob@inbox.example");
+    fixture_release(&fixture);
 }
 
 /* ---------------------------------------------------------------- settings */
 
-static int update(struct store_world *world, const char *text)
+static int update(struct store_fixture *fixture, const char *text)
 {
     _cleanup_free_ char *reason = NULL;
-    int error = store_update_inbox(world->store, 0, text, strlen(text), NULL, &reason);
+    int error = store_update_inbox(fixture->store, 0, text, strlen(text), NULL, &reason);
     assert_true((error == 0) == (reason == NULL));
     return error;
 }
 
 TEST(an_update_reads_the_current_settings_and_writes_all_of_them)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     struct inbox_view view;
-    world_init_with_alice(&world);
-    world_open(&world);
-    assert_int_equal(contact(&world), 0);
-    fake_service_add_inbox(world.fake, "{\"id\": \"in-1\", \"name\": \"alice\", \"allow_cc\": false, "
-                                       "\"email_address\": \"alice@inbox.example\"}");
-    world_forget(&world);
-    assert_int_equal(update(&world, "{\"name\": \"Alice B.\"}"), 0);
-    const char *sent = fake_service_get(world.fake, FAKE_UPSERT, 0).text;
+    fixture_init_with_alice(&fixture);
+    fixture_open(&fixture);
+    assert_int_equal(contact(&fixture), 0);
+    fake_service_add_inbox(fixture.fake, "{\"id\": \"in-1\", \"name\": \"alice\", \"allow_cc\": false, "
+                                         "\"email_address\": \"alice@inbox.example\"}");
+    fixture_forget(&fixture);
+    assert_int_equal(update(&fixture, "{\"name\": \"Alice B.\"}"), 0);
+    const char *sent = fake_service_get(fixture.fake, FAKE_UPSERT, 0).text;
     assert_non_null(strstr(sent, "Alice B."));
     assert_non_null(strstr(sent, "allow_cc"));
     assert_non_null(strstr(sent, "alice@inbox.example"));
-    assert_true(store_get_inbox(world.store, 0, &view));
-    assert_inbox_says(&world, view.number, "Alice B.");
-    assert_changes(&world, "inbox 0 changed;");
-    world_release(&world);
+    assert_true(store_get_inbox(fixture.store, 0, &view));
+    assert_inbox_says(&fixture, view.number, "Alice B.");
+    assert_changes(&fixture, "inbox 0 changed;");
+    fixture_release(&fixture);
 }
 
 TEST(a_refused_update_returns_its_reason)
@@ -300,43 +300,43 @@ TEST(a_refused_update_returns_its_reason)
         {"{}", {.outcome = SERVICE_OK}, {.outcome = SERVICE_UNKNOWN}, -EHOSTUNREACH},
         {"{}", {.outcome = SERVICE_OK}, {.outcome = SERVICE_RETRY, .error = EAGAIN}, -EAGAIN},
     };
-    struct store_world world;
-    world_init_with_alice(&world);
-    world_open(&world);
-    assert_int_equal(contact(&world), 0);
+    struct store_fixture fixture;
+    fixture_init_with_alice(&fixture);
+    fixture_open(&fixture);
+    assert_int_equal(contact(&fixture), 0);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        world_forget(&world);
-        fake_service_set(world.fake, FAKE_LIST_INBOXES, cases[i].list);
-        fake_service_set(world.fake, FAKE_UPSERT, cases[i].upsert);
-        assert_int_equal(update(&world, cases[i].text), cases[i].error);
-        assert_changes(&world, "");
-        assert_non_null(strstr(strbuf_str(&world.events), "inbox inboxes/alice@inbox.example in-1 "));
+        fixture_forget(&fixture);
+        fake_service_set(fixture.fake, FAKE_LIST_INBOXES, cases[i].list);
+        fake_service_set(fixture.fake, FAKE_UPSERT, cases[i].upsert);
+        assert_int_equal(update(&fixture, cases[i].text), cases[i].error);
+        assert_changes(&fixture, "");
+        assert_non_null(strstr(strbuf_str(&fixture.events), "inbox inboxes/alice@inbox.example in-1 "));
     }
-    fake_service_set(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_OK});
-    fake_service_remove_inbox(world.fake, "in-1");
-    assert_int_equal(update(&world, "{}"), -ENOENT);
-    world_release(&world);
+    fake_service_set(fixture.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_OK});
+    fake_service_remove_inbox(fixture.fake, "in-1");
+    assert_int_equal(update(&fixture, "{}"), -ENOENT);
+    fixture_release(&fixture);
 }
 
 TEST(settings_that_cannot_be_read_back_are_shown_by_a_later_sync)
 {
-    struct store_world world;
-    world_init_with_alice(&world);
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
-    world_forget(&world);
-    fake_service_push(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_OK});
-    fake_service_push(world.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_RETRY});
-    assert_int_equal(update(&world, "{\"name\": \"Alice B.\"}"), 0);
-    assert_non_null(strstr(fake_service_get(world.fake, FAKE_UPSERT, 0).text, "Alice B."));
-    fake_service_wait_count(world.fake, FAKE_LIST_INBOXES, 3);
-    assert_int_equal(world_sync(&world), 0);
-    assert_inbox_says(&world, 0, "Alice B.");
-    world_release(&world);
+    struct store_fixture fixture;
+    fixture_init_with_alice(&fixture);
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    fixture_forget(&fixture);
+    fake_service_push(fixture.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_OK});
+    fake_service_push(fixture.fake, FAKE_LIST_INBOXES, (struct fake_outcome){.outcome = SERVICE_RETRY});
+    assert_int_equal(update(&fixture, "{\"name\": \"Alice B.\"}"), 0);
+    assert_non_null(strstr(fake_service_get(fixture.fake, FAKE_UPSERT, 0).text, "Alice B."));
+    fake_service_wait_count(fixture.fake, FAKE_LIST_INBOXES, 3);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_inbox_says(&fixture, 0, "Alice B.");
+    fixture_release(&fixture);
 }
 
 struct updating {
-    struct store_world *world;
+    struct store_fixture *fixture;
     struct cancel cancel;
     int result;
 };
@@ -347,32 +347,32 @@ static void *update_slowly(void *argument)
     struct updating *updating = argument;
     _cleanup_free_ char *reason = NULL;
     updating->result =
-        store_update_inbox(updating->world->store, 0, text, strlen(text), &updating->cancel, &reason);
+        store_update_inbox(updating->fixture->store, 0, text, strlen(text), &updating->cancel, &reason);
     return NULL;
 }
 
 TEST(an_update_ends_at_its_time_out_or_when_it_is_cancelled)
 {
     for (int is_cancelled = 0; is_cancelled < 2; is_cancelled++) {
-        struct store_world world;
-        struct updating updating = {.world = &world};
+        struct store_fixture fixture;
+        struct updating updating = {.fixture = &fixture};
         pthread_t thread;
-        world_init_with_alice(&world);
-        world_open(&world);
-        assert_int_equal(contact(&world), 0);
+        fixture_init_with_alice(&fixture);
+        fixture_open(&fixture);
+        assert_int_equal(contact(&fixture), 0);
         cancel_init(&updating.cancel);
-        fake_service_close_gate(world.fake, FAKE_LIST_INBOXES);
+        fake_service_close_gate(fixture.fake, FAKE_LIST_INBOXES);
         assert_int_equal(thread_start(&thread, "update", update_slowly, &updating), 0);
-        fake_service_wait_at_gate(world.fake, FAKE_LIST_INBOXES, 1);
-        fake_clock_await_waiters(&world.clock, 1);
+        fake_service_wait_at_gate(fixture.fake, FAKE_LIST_INBOXES, 1);
+        fake_clock_await_waiters(&fixture.clock, 1);
         if (is_cancelled)
             cancel_set(&updating.cancel);
         else
-            fake_clock_advance(&world.clock, 15 * 1000);
+            fake_clock_advance(&fixture.clock, 15 * 1000);
         pthread_join(thread, NULL);
         assert_int_equal(updating.result, is_cancelled ? -EINTR : -EHOSTUNREACH);
         cancel_release(&updating.cancel);
-        world_release(&world);
+        fixture_release(&fixture);
     }
 }
 
@@ -380,101 +380,101 @@ TEST(an_update_ends_at_its_time_out_or_when_it_is_cancelled)
 
 TEST(an_unknown_sender_is_accepted_until_the_inboxes_were_listed)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     _cleanup_free_ char *first = NULL;
     _cleanup_free_ char *second = NULL;
     _cleanup_free_ char *third = NULL;
     char *none = NULL;
-    world_init_with_alice(&world);
-    world_open(&world);
-    assert_int_equal(store_find_sender(world.store, NULL, &none), -EADDRNOTAVAIL);
-    assert_int_equal(store_find_sender(world.store, "who@x.example", &first), 0);
+    fixture_init_with_alice(&fixture);
+    fixture_open(&fixture);
+    assert_int_equal(store_find_sender(fixture.store, NULL, &none), -EADDRNOTAVAIL);
+    assert_int_equal(store_find_sender(fixture.store, "who@x.example", &first), 0);
     assert_string_equal(first, "who@x.example");
 
-    assert_int_equal(contact(&world), 0);
-    assert_int_equal(store_find_sender(world.store, "who@x.example", &none), -EADDRNOTAVAIL);
-    assert_int_equal(store_find_sender(world.store, "Alice@Inbox.Example", &second), 0);
+    assert_int_equal(contact(&fixture), 0);
+    assert_int_equal(store_find_sender(fixture.store, "who@x.example", &none), -EADDRNOTAVAIL);
+    assert_int_equal(store_find_sender(fixture.store, "Alice@Inbox.Example", &second), 0);
     assert_string_equal(second, "alice@inbox.example");
-    assert_int_equal(store_find_sender(world.store, NULL, &third), 0);
+    assert_int_equal(store_find_sender(fixture.store, NULL, &third), 0);
     assert_string_equal(third, "alice@inbox.example");
 
-    fake_service_add_inbox(world.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
-    assert_int_equal(contact(&world), 0);
-    assert_int_equal(store_find_sender(world.store, NULL, &none), -EADDRNOTAVAIL);
+    fake_service_add_inbox(fixture.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
+    assert_int_equal(contact(&fixture), 0);
+    assert_int_equal(store_find_sender(fixture.store, NULL, &none), -EADDRNOTAVAIL);
     assert_null(none);
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 TEST(a_sender_that_is_a_new_inbox_is_found_by_one_list)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     struct inbox_view view;
     _cleanup_free_ char *sender = NULL;
     char *none = NULL;
     char *reason = NULL;
     uint32_t inbox;
-    world_init_with_alice(&world);
-    world_open(&world);
-    assert_int_equal(contact(&world), 0);
-    unsigned int lists = fake_service_count(world.fake, FAKE_LIST_INBOXES);
+    fixture_init_with_alice(&fixture);
+    fixture_open(&fixture);
+    assert_int_equal(contact(&fixture), 0);
+    unsigned int lists = fake_service_count(fixture.fake, FAKE_LIST_INBOXES);
 
-    fake_service_add_inbox(world.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
-    assert_int_equal(store_find_sender(world.store, "bob@inbox.example", &sender), 0);
+    fake_service_add_inbox(fixture.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
+    assert_int_equal(store_find_sender(fixture.store, "bob@inbox.example", &sender), 0);
     assert_string_equal(sender, "bob@inbox.example");
-    assert_true(store_find_inbox(world.store, "bob@inbox.example", &view));
-    assert_int_equal(store_find_sender(world.store, "who@x.example", &none), -EADDRNOTAVAIL);
-    assert_int_equal(fake_service_count(world.fake, FAKE_LIST_INBOXES), lists + 2);
+    assert_true(store_find_inbox(fixture.store, "bob@inbox.example", &view));
+    assert_int_equal(store_find_sender(fixture.store, "who@x.example", &none), -EADDRNOTAVAIL);
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_LIST_INBOXES), lists + 2);
 
-    fake_service_add_inbox(world.fake, "{\"id\": \"in-3\", \"email_address\": \"eve@inbox.example\"}");
+    fake_service_add_inbox(fixture.fake, "{\"id\": \"in-3\", \"email_address\": \"eve@inbox.example\"}");
     fake_service_push(
-        world.fake, FAKE_UPSERT,
+        fixture.fake, FAKE_UPSERT,
         (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 409, .error = EEXIST});
-    assert_int_equal(store_create_inbox(world.store, "eve@inbox.example", NULL, &inbox, &reason), -EEXIST);
-    assert_true(store_find_inbox(world.store, "eve@inbox.example", &view));
-    assert_int_equal(fake_service_count(world.fake, FAKE_LIST_INBOXES), lists + 3);
+    assert_int_equal(store_create_inbox(fixture.store, "eve@inbox.example", NULL, &inbox, &reason), -EEXIST);
+    assert_true(store_find_inbox(fixture.store, "eve@inbox.example", &view));
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_LIST_INBOXES), lists + 3);
     free(reason);
 
-    fake_service_set_reachable(world.fake, false);
-    assert_int_equal(store_find_sender(world.store, "who@x.example", &none), -EADDRNOTAVAIL);
-    assert_int_equal(store_find_sender(world.store, "who@x.example", &none), -EADDRNOTAVAIL);
-    assert_int_equal(fake_service_count(world.fake, FAKE_LIST_INBOXES),
+    fake_service_set_reachable(fixture.fake, false);
+    assert_int_equal(store_find_sender(fixture.store, "who@x.example", &none), -EADDRNOTAVAIL);
+    assert_int_equal(store_find_sender(fixture.store, "who@x.example", &none), -EADDRNOTAVAIL);
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_LIST_INBOXES),
                      lists + 4); /* no further list, because the service is offline */
-    world_release(&world);
+    fixture_release(&fixture);
 }
 
 static void *ask_for_unknown_sender(void *argument)
 {
-    const struct store_world *world = argument;
+    const struct store_fixture *fixture = argument;
     char *none = NULL;
-    return store_find_sender(world->store, "who@x.example", &none) == -EADDRNOTAVAIL ? argument : NULL;
+    return store_find_sender(fixture->store, "who@x.example", &none) == -EADDRNOTAVAIL ? argument : NULL;
 }
 
 /* Otherwise each message in the outbox would wait for its own slow list. */
 TEST(a_slow_list_of_inboxes_is_not_repeated_for_a_while)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     pthread_t thread;
     void *is_refused = NULL;
     char *none = NULL;
     _cleanup_free_ char *sender = NULL;
-    world_init_with_alice(&world);
-    world_open(&world);
-    assert_int_equal(contact(&world), 0);
-    unsigned int lists = fake_service_count(world.fake, FAKE_LIST_INBOXES);
+    fixture_init_with_alice(&fixture);
+    fixture_open(&fixture);
+    assert_int_equal(contact(&fixture), 0);
+    unsigned int lists = fake_service_count(fixture.fake, FAKE_LIST_INBOXES);
 
-    fake_service_close_gate(world.fake, FAKE_LIST_INBOXES);
-    assert_int_equal(thread_start(&thread, "asker", ask_for_unknown_sender, &world), 0);
-    fake_service_wait_at_gate(world.fake, FAKE_LIST_INBOXES, 1);
-    fake_clock_await_waiters(&world.clock, 1);
-    fake_clock_advance(&world.clock, 5000);
+    fake_service_close_gate(fixture.fake, FAKE_LIST_INBOXES);
+    assert_int_equal(thread_start(&thread, "asker", ask_for_unknown_sender, &fixture), 0);
+    fake_service_wait_at_gate(fixture.fake, FAKE_LIST_INBOXES, 1);
+    fake_clock_await_waiters(&fixture.clock, 1);
+    fake_clock_advance(&fixture.clock, 5000);
     pthread_join(thread, &is_refused);
     assert_non_null(is_refused);
 
-    fake_service_open_gate(world.fake, FAKE_LIST_INBOXES);
-    fake_service_add_inbox(world.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
-    assert_int_equal(store_find_sender(world.store, "bob@inbox.example", &none), -EADDRNOTAVAIL);
-    assert_int_equal(fake_service_count(world.fake, FAKE_LIST_INBOXES), lists + 1);
-    fake_clock_advance(&world.clock, 30 * 1000);
-    assert_int_equal(store_find_sender(world.store, "bob@inbox.example", &sender), 0);
-    world_release(&world);
+    fake_service_open_gate(fixture.fake, FAKE_LIST_INBOXES);
+    fake_service_add_inbox(fixture.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
+    assert_int_equal(store_find_sender(fixture.store, "bob@inbox.example", &none), -EADDRNOTAVAIL);
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_LIST_INBOXES), lists + 1);
+    fake_clock_advance(&fixture.clock, 30 * 1000);
+    assert_int_equal(store_find_sender(fixture.store, "bob@inbox.example", &sender), 0);
+    fixture_release(&fixture);
 }

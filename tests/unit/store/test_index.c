@@ -7,7 +7,7 @@
 #include "mail/file_name.h"
 #include "store/store_private.h"
 #include "support/test.h"
-#include "unit/store/store_world.h"
+#include "unit/store/store_fixture.h"
 
 enum {
     INBOXES = 3,
@@ -15,7 +15,7 @@ enum {
 };
 
 struct indexed {
-    struct store_world world; /* without a started store */
+    struct store_fixture fixture; /* without a started store */
     struct index *index;
     struct email_batch *batch;
 };
@@ -23,9 +23,9 @@ struct indexed {
 static int set_up(void **state)
 {
     struct indexed *indexed = calloc(1, sizeof(*indexed));
-    world_init(&indexed->world);
-    world_open(&indexed->world);
-    indexed->index = &indexed->world.store->index;
+    fixture_init(&indexed->fixture);
+    fixture_open(&indexed->fixture);
+    indexed->index = &indexed->fixture.store->index;
     indexed->batch = calloc(1, sizeof(*indexed->batch));
     indexed->batch->listing = 1;
     *state = indexed;
@@ -37,7 +37,7 @@ static int tear_down(void **state)
     struct indexed *indexed = *state;
     email_batch_release(indexed->batch);
     free(indexed->batch);
-    world_release(&indexed->world);
+    fixture_release(&indexed->fixture);
     free(indexed);
     return 0;
 }
@@ -66,7 +66,7 @@ TEST_WITH(every_email_is_found_by_number_name_and_key, set_up, tear_down)
 {
     struct indexed *indexed = *state;
     struct index *index = indexed->index;
-    struct store *store = indexed->world.store;
+    struct store *store = indexed->fixture.store;
     struct email_view view;
     char key[32];
     char name[48];
@@ -126,7 +126,7 @@ TEST_WITH(an_email_that_is_marked_during_a_listing_stays, set_up, tear_down)
         assert_int_equal(email_batch_flush(marking, index), 0);
         assert_int_equal(email_batch_flush(indexed->batch, index), 0);
         if (i == 3)
-            fake_clock_advance(&indexed->world.clock, INDEX_CONFIRM_MS);
+            fake_clock_advance(&indexed->fixture.clock, INDEX_CONFIRM_MS);
         assert_int_equal(index_remove_unseen(index, inbox, listing, true, &is_lacking), i < 3 ? 0 : 1);
         assert_int_equal(is_lacking, i == 2);
     }
@@ -155,7 +155,7 @@ TEST_WITH(a_name_that_another_thread_took_meanwhile_is_not_given_twice, set_up, 
 TEST_WITH(the_same_key_in_two_inboxes_is_two_emails, set_up, tear_down)
 {
     struct indexed *indexed = *state;
-    struct store *store = indexed->world.store;
+    struct store *store = indexed->fixture.store;
     struct email_view view;
     for (uint32_t i = 0; i < INBOXES; i++) {
         char id[8];
@@ -249,7 +249,7 @@ TEST_WITH(renaming_or_removing_an_inbox_frees_its_name, set_up, tear_down)
     struct inbox_table *table = table_of(state);
     assert_int_equal(put(table, 0, "in-1", "old"), 0);
     assert_int_equal(put(table, 0, "in-1", "new"), 0);
-    struct store *store = ((struct indexed *)*state)->world.store;
+    struct store *store = ((struct indexed *)*state)->fixture.store;
     struct inbox_view view;
     assert_false(store_find_inbox(store, "old", &view));
     assert_true(store_find_inbox(store, "new", &view));

@@ -13,7 +13,7 @@
 #include "store/index_changes.h"
 #include "store/search_index.h"
 #include "store/store_private.h"
-#include "unit/store/store_world.h"
+#include "unit/store/store_fixture.h"
 
 enum {
     DEFAULT_EMAILS = 20 * 1000,

@@ -39,7 +39,7 @@ enum {
 
 static const int64_t start_ms = INT64_C(1795169676000);
 
-struct world {
+struct fixture {
     struct temp_dir dir;
     struct fake_clock clock;
     struct maildir_memory *memory;
@@ -47,32 +47,32 @@ struct world {
 
 static int set_up(void **state)
 {
-    static struct world world;
+    static struct fixture fixture;
     disk_reset();
     disk_pretend();
-    temp_dir_init(&world.dir);
-    fake_clock_init(&world.clock, start_ms);
-    assert_int_equal(maildir_memory_open(world.dir.fd, &world.clock.clock, &world.memory), 0);
-    assert_int_equal(maildir_memory_add_inbox(world.memory, INBOX, "inbox-a"), 0);
-    *state = &world;
+    temp_dir_init(&fixture.dir);
+    fake_clock_init(&fixture.clock, start_ms);
+    assert_int_equal(maildir_memory_open(fixture.dir.fd, &fixture.clock.clock, &fixture.memory), 0);
+    assert_int_equal(maildir_memory_add_inbox(fixture.memory, INBOX, "inbox-a"), 0);
+    *state = &fixture;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct world *world = *state;
-    maildir_memory_free(world->memory);
-    fake_clock_release(&world->clock);
-    temp_dir_release(&world->dir);
+    struct fixture *fixture = *state;
+    maildir_memory_free(fixture->memory);
+    fake_clock_release(&fixture->clock);
+    temp_dir_release(&fixture->dir);
     return 0;
 }
 
 /* Opens the database again, as the next mount does. */
-static void open_again(struct world *world)
+static void open_again(struct fixture *fixture)
 {
-    maildir_memory_free(world->memory);
-    assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
-    assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+    maildir_memory_free(fixture->memory);
+    assert_int_equal(maildir_memory_open(fixture->dir.fd, &fixture->clock.clock, &fixture->memory), 0);
+    assert_int_equal(maildir_memory_add_inbox(fixture->memory, INBOX, "inbox-a"), 0);
 }
 
 /* Copies of the file and its log, as a kill leaves them. */
@@ -83,11 +83,11 @@ struct left {
     size_t log_len;
 };
 
-static struct left read_left(const struct world *world)
+static struct left read_left(const struct fixture *fixture)
 {
     struct left left;
-    assert_int_equal(file_read_at(world->dir.fd, name, 1 << 24, &left.file, &left.file_len), 0);
-    assert_int_equal(file_read_at(world->dir.fd, log_name, 1 << 24, &left.log, &left.log_len), 0);
+    assert_int_equal(file_read_at(fixture->dir.fd, name, 1 << 24, &left.file, &left.file_len), 0);
+    assert_int_equal(file_read_at(fixture->dir.fd, log_name, 1 << 24, &left.log, &left.log_len), 0);
     return left;
 }
 
@@ -98,25 +98,25 @@ static void free_left(struct left *left)
 }
 
 /* Opens the database from the copy, with `log_len` bytes of its log. */
-static void open_left(struct world *world, const struct left *left, size_t log_len)
+static void open_left(struct fixture *fixture, const struct left *left, size_t log_len)
 {
-    maildir_memory_free(world->memory);
-    assert_int_equal(file_replace_at(world->dir.fd, name, left->file, left->file_len, 0600), 0);
-    assert_int_equal(file_replace_at(world->dir.fd, log_name, left->log, log_len, 0600), 0);
-    assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
-    assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), 0);
+    maildir_memory_free(fixture->memory);
+    assert_int_equal(file_replace_at(fixture->dir.fd, name, left->file, left->file_len, 0600), 0);
+    assert_int_equal(file_replace_at(fixture->dir.fd, log_name, left->log, log_len, 0600), 0);
+    assert_int_equal(maildir_memory_open(fixture->dir.fd, &fixture->clock.clock, &fixture->memory), 0);
+    assert_int_equal(maildir_memory_add_inbox(fixture->memory, INBOX, "inbox-a"), 0);
 }
 
 /* Opens the database as after a kill, with only the written data. */
-static void open_after_kill(struct world *world)
+static void open_after_kill(struct fixture *fixture)
 {
-    struct left left = read_left(world);
-    open_left(world, &left, left.log_len);
+    struct left left = read_left(fixture);
+    open_left(fixture, &left, left.log_len);
     free_left(&left);
 }
 
 /* Syncs the inbox with an email for each letter. An email's number is the letter's code plus `shift`. */
-static int see(struct world *world, const char *letters, uint32_t shift)
+static int see(struct fixture *fixture, const char *letters, uint32_t shift)
 {
     struct maildir_sighting seen[64];
     char ids[64][2];
@@ -127,32 +127,32 @@ static int see(struct world *world, const char *letters, uint32_t shift)
         seen[i] = (struct maildir_sighting){
             .email = (uint32_t)letters[i] + shift, .id = ids[i], .epoch_s = 1000 + letters[i]};
     }
-    maildir_memory_mark_stale(world->memory, INBOX);
-    assert_true(maildir_memory_begin_sync(world->memory, INBOX));
-    return maildir_memory_sync(world->memory, INBOX, seen, len,
-                               world->clock.clock.realtime_ms(&world->clock.clock) * NS_PER_MS);
+    maildir_memory_mark_stale(fixture->memory, INBOX);
+    assert_true(maildir_memory_begin_sync(fixture->memory, INBOX));
+    return maildir_memory_sync(fixture->memory, INBOX, seen, len,
+                               fixture->clock.clock.realtime_ms(&fixture->clock.clock) * NS_PER_MS);
 }
 
-static struct maildir_mail get(struct world *world, char letter, uint32_t shift)
+static struct maildir_mail get(struct fixture *fixture, char letter, uint32_t shift)
 {
     struct maildir_mail mail;
-    if (!maildir_memory_find_email(world->memory, INBOX, (uint32_t)letter + shift, &mail))
+    if (!maildir_memory_find_email(fixture->memory, INBOX, (uint32_t)letter + shift, &mail))
         fail_msg("not known: %c", letter);
     return mail;
 }
 
-static void assert_uid(struct world *world, char letter, uint32_t uid)
+static void assert_uid(struct fixture *fixture, char letter, uint32_t uid)
 {
     struct maildir_mail mail;
-    assert_int_equal(get(world, letter, 0).uid, uid);
-    assert_true(maildir_memory_find_uid(world->memory, INBOX, uid, &mail));
+    assert_int_equal(get(fixture, letter, 0).uid, uid);
+    assert_true(maildir_memory_find_uid(fixture->memory, INBOX, uid, &mail));
     assert_int_equal(mail.email, letter);
 }
 
-static struct maildir_state state_of(struct world *world)
+static struct maildir_state state_of(struct fixture *fixture)
 {
     struct maildir_state state = {0};
-    assert_true(maildir_memory_get_state(world->memory, INBOX, &state));
+    assert_true(maildir_memory_get_state(fixture->memory, INBOX, &state));
     return state;
 }
 
@@ -162,7 +162,7 @@ TEST_WITH(a_large_inbox_can_be_emptied, set_up, tear_down)
     enum {
         MANY = 2000
     };
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     struct maildir_sighting *seen = calloc(MANY, sizeof(*seen));
     char(*ids)[16] = calloc(MANY, sizeof(*ids));
     struct maildir_mail mail;
@@ -171,16 +171,16 @@ TEST_WITH(a_large_inbox_can_be_emptied, set_up, tear_down)
         seen[i] = (struct maildir_sighting){.email = i, .id = ids[i], .epoch_s = 1000 + i};
     }
     for (int round = 0; round < 2; round++) {
-        maildir_memory_begin_sync(world->memory, INBOX);
-        assert_int_equal(maildir_memory_sync(world->memory, INBOX, seen, MANY, start_ms * NS_PER_MS), 0);
+        maildir_memory_begin_sync(fixture->memory, INBOX);
+        assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, seen, MANY, start_ms * NS_PER_MS), 0);
         for (uint32_t i = 0; i < MANY; i++) {
-            assert_true(maildir_memory_find_email(world->memory, INBOX, i, &mail));
+            assert_true(maildir_memory_find_email(fixture->memory, INBOX, i, &mail));
             assert_int_equal(mail.uid, i + 1);
         }
-        maildir_memory_begin_sync(world->memory, INBOX);
-        assert_int_equal(maildir_memory_sync(world->memory, INBOX, seen, 0, start_ms * NS_PER_MS), 0);
+        maildir_memory_begin_sync(fixture->memory, INBOX);
+        assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, seen, 0, start_ms * NS_PER_MS), 0);
         for (uint32_t i = 0; i < MANY; i++)
-            assert_true(!maildir_memory_find_email(world->memory, INBOX, i, &mail) || mail.is_gone);
+            assert_true(!maildir_memory_find_email(fixture->memory, INBOX, i, &mail) || mail.is_gone);
     }
     free(ids);
     free(seen);
@@ -190,275 +190,275 @@ TEST_WITH(a_large_inbox_can_be_emptied, set_up, tear_down)
 
 TEST_WITH(numbers_ascend_in_the_order_in_which_emails_are_seen, set_up, tear_down)
 {
-    struct world *world = *state;
-    assert_int_equal(see(world, "cab", 0), 0);
-    assert_uid(world, 'c', 1);
-    assert_uid(world, 'a', 2);
-    assert_uid(world, 'b', 3);
-    assert_int_equal(see(world, "cabzd", 0), 0);
-    assert_uid(world, 'z', 4);
-    assert_uid(world, 'd', 5);
-    assert_int_equal(state_of(world).uid_max, 5);
-    assert_int_equal(get(world, 'a', 0).epoch_s, 1000 + 'a');
-    assert_int_equal(get(world, 'a', 0).size, -1);
-    assert_int_equal(get(world, 'a', 0).folder, MAILDIR_NEW);
-    assert_false(get(world, 'a', 0).has_info);
+    struct fixture *fixture = *state;
+    assert_int_equal(see(fixture, "cab", 0), 0);
+    assert_uid(fixture, 'c', 1);
+    assert_uid(fixture, 'a', 2);
+    assert_uid(fixture, 'b', 3);
+    assert_int_equal(see(fixture, "cabzd", 0), 0);
+    assert_uid(fixture, 'z', 4);
+    assert_uid(fixture, 'd', 5);
+    assert_int_equal(state_of(fixture).uid_max, 5);
+    assert_int_equal(get(fixture, 'a', 0).epoch_s, 1000 + 'a');
+    assert_int_equal(get(fixture, 'a', 0).size, -1);
+    assert_int_equal(get(fixture, 'a', 0).folder, MAILDIR_NEW);
+    assert_false(get(fixture, 'a', 0).has_info);
 }
 
 TEST_WITH(numbers_and_uidvalidity_are_the_same_in_the_next_mount, set_up, tear_down)
 {
-    struct world *world = *state;
-    assert_int_equal(see(world, "cab", 0), 0);
-    uint32_t uidvalidity = state_of(world).uidvalidity;
+    struct fixture *fixture = *state;
+    assert_int_equal(see(fixture, "cab", 0), 0);
+    uint32_t uidvalidity = state_of(fixture).uidvalidity;
     assert_int_equal(uidvalidity, start_ms / 1000);
-    fake_clock_advance(&world->clock, 5000000);
-    open_after_kill(world);
+    fake_clock_advance(&fixture->clock, 5000000);
+    open_after_kill(fixture);
     /* After a restart the store may have other numbers and another order. */
-    assert_int_equal(see(world, "dbca", 1000), 0);
-    assert_int_equal(get(world, 'c', 1000).uid, 1);
-    assert_int_equal(get(world, 'a', 1000).uid, 2);
-    assert_int_equal(get(world, 'b', 1000).uid, 3);
-    assert_int_equal(get(world, 'd', 1000).uid, 4);
-    assert_int_equal(state_of(world).uidvalidity, uidvalidity);
+    assert_int_equal(see(fixture, "dbca", 1000), 0);
+    assert_int_equal(get(fixture, 'c', 1000).uid, 1);
+    assert_int_equal(get(fixture, 'a', 1000).uid, 2);
+    assert_int_equal(get(fixture, 'b', 1000).uid, 3);
+    assert_int_equal(get(fixture, 'd', 1000).uid, 4);
+    assert_int_equal(state_of(fixture).uidvalidity, uidvalidity);
 }
 
 TEST_WITH(mail_that_returns_gets_its_number_back, set_up, tear_down)
 {
-    struct world *world = *state;
-    assert_int_equal(see(world, "ab", 0), 0);
-    assert_int_equal(see(world, "b", 0), 0);
-    assert_true(get(world, 'a', 0).is_gone);
-    open_again(world);
-    assert_int_equal(see(world, "bc", 0), 0);
-    assert_uid(world, 'c', 3);
-    assert_int_equal(see(world, "bca", 0), 0);
-    assert_uid(world, 'a', 1);
-    assert_false(get(world, 'a', 0).is_gone);
+    struct fixture *fixture = *state;
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    assert_int_equal(see(fixture, "b", 0), 0);
+    assert_true(get(fixture, 'a', 0).is_gone);
+    open_again(fixture);
+    assert_int_equal(see(fixture, "bc", 0), 0);
+    assert_uid(fixture, 'c', 3);
+    assert_int_equal(see(fixture, "bca", 0), 0);
+    assert_uid(fixture, 'a', 1);
+    assert_false(get(fixture, 'a', 0).is_gone);
 }
 
 /* A message that rm removed is not shown even if its email leaves the inbox and returns. */
 TEST_WITH(a_removed_message_is_never_shown_again, set_up, tear_down)
 {
-    struct world *world = *state;
-    assert_int_equal(see(world, "ab", 0), 0);
-    struct maildir_state before = state_of(world);
-    assert_int_equal(maildir_memory_mark(world->memory, INBOX, 1, NULL), 0);
-    assert_true(state_of(world).changed_ns[MAILDIR_NEW] > before.changed_ns[MAILDIR_NEW]);
-    assert_true(disk_has_newest_size(world->dir.fd, log_name));
-    assert_int_equal(maildir_memory_mark(world->memory, INBOX, 1, NULL), -ENOENT);
-    assert_int_equal(maildir_memory_mark(world->memory, INBOX, 3, NULL), -ENOENT);
-    open_after_kill(world);
-    struct maildir_state removed = state_of(world);
+    struct fixture *fixture = *state;
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    struct maildir_state before = state_of(fixture);
+    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, 1, NULL), 0);
+    assert_true(state_of(fixture).changed_ns[MAILDIR_NEW] > before.changed_ns[MAILDIR_NEW]);
+    assert_true(disk_has_newest_size(fixture->dir.fd, log_name));
+    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, 1, NULL), -ENOENT);
+    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, 3, NULL), -ENOENT);
+    open_after_kill(fixture);
+    struct maildir_state removed = state_of(fixture);
     for (int i = 0; i < 2; i++) {
-        assert_int_equal(see(world, "ab", 0), 0);
-        assert_true(get(world, 'a', 0).is_removed);
+        assert_int_equal(see(fixture, "ab", 0), 0);
+        assert_true(get(fixture, 'a', 0).is_removed);
         assert_false(maildir_mail_is_shown(&(struct maildir_mail){.is_removed = true}));
-        assert_int_equal(get(world, 'a', 0).uid, 1);
-        assert_int_equal(state_of(world).present[MAILDIR_NEW], 1);
-        maildir_memory_note_gone(world->memory, INBOX, 'a');
-        assert_int_equal(see(world, "b", 0), 0);
-        assert_true(get(world, 'a', 0).is_gone);
+        assert_int_equal(get(fixture, 'a', 0).uid, 1);
+        assert_int_equal(state_of(fixture).present[MAILDIR_NEW], 1);
+        maildir_memory_note_gone(fixture->memory, INBOX, 'a');
+        assert_int_equal(see(fixture, "b", 0), 0);
+        assert_true(get(fixture, 'a', 0).is_gone);
     }
     /* A removed email that leaves the inbox and returns does not change the Maildir. */
-    assert_memory_equal(state_of(world).changed_ns, removed.changed_ns, sizeof(removed.changed_ns));
-    assert_int_equal(see(world, "abc", 0), 0);
-    assert_uid(world, 'c', 3);
+    assert_memory_equal(state_of(fixture).changed_ns, removed.changed_ns, sizeof(removed.changed_ns));
+    assert_int_equal(see(fixture, "abc", 0), 0);
+    assert_uid(fixture, 'c', 3);
 }
 
-static void assert_present(struct world *world, uint32_t in_new, uint32_t in_cur)
+static void assert_present(struct fixture *fixture, uint32_t in_new, uint32_t in_cur)
 {
     struct maildir_state state;
-    assert_true(maildir_memory_get_state(world->memory, INBOX, &state));
+    assert_true(maildir_memory_get_state(fixture->memory, INBOX, &state));
     assert_int_equal(state.present[MAILDIR_NEW], in_new);
     assert_int_equal(state.present[MAILDIR_CUR], in_cur);
 }
 
 TEST_WITH(the_count_of_each_folder_follows_its_mail, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     const struct maildir_mark to_cur = {.folder = MAILDIR_CUR, .has_info = true};
     const struct maildir_mark to_new = {.folder = MAILDIR_NEW};
-    assert_present(world, 0, 0);
-    assert_int_equal(see(world, "abc", 0), 0);
-    assert_present(world, 3, 0);
-    assert_int_equal(maildir_memory_mark(world->memory, INBOX, 2, &to_cur), 0);
-    assert_int_equal(maildir_memory_mark(world->memory, INBOX, 2, &to_cur), 0);
-    maildir_memory_note_size(world->memory, INBOX, 1, 4711);
-    assert_present(world, 2, 1);
-    assert_int_equal(see(world, "ad", 0), 0);
-    assert_present(world, 2, 0);
-    assert_int_equal(see(world, "abd", 0), 0);
-    assert_present(world, 2, 1);
-    open_again(world);
-    assert_present(world, 2, 1);
-    assert_int_equal(maildir_memory_mark(world->memory, INBOX, 2, &to_new), 0);
-    assert_present(world, 3, 0);
+    assert_present(fixture, 0, 0);
+    assert_int_equal(see(fixture, "abc", 0), 0);
+    assert_present(fixture, 3, 0);
+    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, 2, &to_cur), 0);
+    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, 2, &to_cur), 0);
+    maildir_memory_note_size(fixture->memory, INBOX, 1, 4711);
+    assert_present(fixture, 2, 1);
+    assert_int_equal(see(fixture, "ad", 0), 0);
+    assert_present(fixture, 2, 0);
+    assert_int_equal(see(fixture, "abd", 0), 0);
+    assert_present(fixture, 2, 1);
+    open_again(fixture);
+    assert_present(fixture, 2, 1);
+    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, 2, &to_new), 0);
+    assert_present(fixture, 3, 0);
 }
 
 TEST_WITH(each_inbox_has_its_own_numbers, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     const struct maildir_sighting seen = {.email = 'x', .id = "a", .epoch_s = 5};
     struct maildir_mail mail;
-    assert_int_equal(see(world, "ab", 0), 0);
-    assert_int_equal(maildir_memory_add_inbox(world->memory, OTHER, "inbox-b"), 0);
-    assert_true(maildir_memory_begin_sync(world->memory, OTHER));
-    assert_int_equal(maildir_memory_sync(world->memory, OTHER, &seen, 1, 1), 0);
-    assert_true(maildir_memory_find_email(world->memory, OTHER, 'x', &mail));
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    assert_int_equal(maildir_memory_add_inbox(fixture->memory, OTHER, "inbox-b"), 0);
+    assert_true(maildir_memory_begin_sync(fixture->memory, OTHER));
+    assert_int_equal(maildir_memory_sync(fixture->memory, OTHER, &seen, 1, 1), 0);
+    assert_true(maildir_memory_find_email(fixture->memory, OTHER, 'x', &mail));
     assert_int_equal(mail.uid, 1);
-    assert_false(maildir_memory_find_email(world->memory, INBOX, 'x', &mail));
-    assert_false(maildir_memory_find_uid(world->memory, OTHER, 2, &mail));
-    assert_false(maildir_memory_find_uid(world->memory, 77, 1, &mail));
-    assert_false(maildir_memory_has_inbox(world->memory, 77));
+    assert_false(maildir_memory_find_email(fixture->memory, INBOX, 'x', &mail));
+    assert_false(maildir_memory_find_uid(fixture->memory, OTHER, 2, &mail));
+    assert_false(maildir_memory_find_uid(fixture->memory, 77, 1, &mail));
+    assert_false(maildir_memory_has_inbox(fixture->memory, 77));
 }
 
 TEST_WITH(an_email_without_an_id_has_no_number, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     const struct maildir_sighting seen[] = {{.email = 1, .id = NULL}, {.email = 2, .id = "b"}};
     struct maildir_mail mail;
-    assert_int_equal(maildir_memory_sync(world->memory, INBOX, seen, 2, 1), 0);
-    assert_false(maildir_memory_find_email(world->memory, INBOX, 1, &mail));
-    assert_true(maildir_memory_find_email(world->memory, INBOX, 2, &mail));
+    assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, seen, 2, 1), 0);
+    assert_false(maildir_memory_find_email(fixture->memory, INBOX, 1, &mail));
+    assert_true(maildir_memory_find_email(fixture->memory, INBOX, 2, &mail));
     assert_int_equal(mail.uid, 1);
 }
 
 /* ---------------------------------------------------------------- marks and sizes */
 
-static int mark(struct world *world, uint32_t uid, enum maildir_folder folder, char flag)
+static int mark(struct fixture *fixture, uint32_t uid, enum maildir_folder folder, char flag)
 {
     const struct maildir_mark wanted = {.folder = folder, .has_info = true, .flags = maildir_flag(flag)};
-    return maildir_memory_mark(world->memory, INBOX, uid, &wanted);
+    return maildir_memory_mark(fixture->memory, INBOX, uid, &wanted);
 }
 
 TEST_WITH(marks_survive_a_kill, set_up, tear_down)
 {
-    struct world *world = *state;
-    assert_int_equal(see(world, "ab", 0), 0);
-    assert_int_equal(mark(world, 2, MAILDIR_CUR, 'S'), 0);
-    assert_int_equal(mark(world, 2, MAILDIR_CUR, 'x'), 0);
-    assert_true(disk_has_newest_size(world->dir.fd, log_name));
-    open_after_kill(world);
-    assert_int_equal(see(world, "ab", 0), 0);
-    assert_int_equal(get(world, 'b', 0).folder, MAILDIR_CUR);
-    assert_true(get(world, 'b', 0).has_info);
-    assert_int_equal(get(world, 'b', 0).flags, maildir_flag('x'));
-    assert_int_equal(get(world, 'a', 0).folder, MAILDIR_NEW);
-    assert_false(get(world, 'a', 0).has_info);
+    struct fixture *fixture = *state;
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    assert_int_equal(mark(fixture, 2, MAILDIR_CUR, 'S'), 0);
+    assert_int_equal(mark(fixture, 2, MAILDIR_CUR, 'x'), 0);
+    assert_true(disk_has_newest_size(fixture->dir.fd, log_name));
+    open_after_kill(fixture);
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    assert_int_equal(get(fixture, 'b', 0).folder, MAILDIR_CUR);
+    assert_true(get(fixture, 'b', 0).has_info);
+    assert_int_equal(get(fixture, 'b', 0).flags, maildir_flag('x'));
+    assert_int_equal(get(fixture, 'a', 0).folder, MAILDIR_NEW);
+    assert_false(get(fixture, 'a', 0).has_info);
 }
 
 TEST_WITH(missing_mail_cannot_be_marked, set_up, tear_down)
 {
-    struct world *world = *state;
-    assert_int_equal(see(world, "ab", 0), 0);
-    assert_int_equal(see(world, "b", 0), 0);
-    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), -ENOENT);
-    assert_int_equal(mark(world, 0, MAILDIR_CUR, 'S'), -ENOENT);
-    assert_int_equal(mark(world, 3, MAILDIR_CUR, 'S'), -ENOENT);
-    assert_int_equal(maildir_memory_mark(world->memory, 77, 1, &(struct maildir_mark){0}), -ENOENT);
+    struct fixture *fixture = *state;
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    assert_int_equal(see(fixture, "b", 0), 0);
+    assert_int_equal(mark(fixture, 1, MAILDIR_CUR, 'S'), -ENOENT);
+    assert_int_equal(mark(fixture, 0, MAILDIR_CUR, 'S'), -ENOENT);
+    assert_int_equal(mark(fixture, 3, MAILDIR_CUR, 'S'), -ENOENT);
+    assert_int_equal(maildir_memory_mark(fixture->memory, 77, 1, &(struct maildir_mark){0}), -ENOENT);
 }
 
 TEST_WITH(noted_sizes_survive_a_restart, set_up, tear_down)
 {
-    struct world *world = *state;
-    assert_int_equal(see(world, "ab", 0), 0);
-    maildir_memory_note_size(world->memory, INBOX, 1, 12345678901);
-    maildir_memory_note_size(world->memory, INBOX, 9, 1);
-    open_again(world);
-    assert_int_equal(see(world, "ab", 0), 0);
-    assert_int_equal(get(world, 'a', 0).size, 12345678901);
-    assert_int_equal(get(world, 'b', 0).size, -1);
+    struct fixture *fixture = *state;
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    maildir_memory_note_size(fixture->memory, INBOX, 1, 12345678901);
+    maildir_memory_note_size(fixture->memory, INBOX, 9, 1);
+    open_again(fixture);
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    assert_int_equal(get(fixture, 'a', 0).size, 12345678901);
+    assert_int_equal(get(fixture, 'b', 0).size, -1);
     /* A mark does not change the size. */
-    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
-    assert_int_equal(get(world, 'a', 0).size, 12345678901);
+    assert_int_equal(mark(fixture, 1, MAILDIR_CUR, 'S'), 0);
+    assert_int_equal(get(fixture, 'a', 0).size, 12345678901);
 }
 
 /* ---------------------------------------------------------------- times */
 
 TEST_WITH(the_time_of_a_folder_changes_with_its_mail, set_up, tear_down)
 {
-    struct world *world = *state;
-    assert_int_equal(see(world, "ab", 0), 0);
-    struct maildir_state before = state_of(world);
+    struct fixture *fixture = *state;
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    struct maildir_state before = state_of(fixture);
     assert_int_equal(before.changed_ns[MAILDIR_NEW], start_ms * NS_PER_MS);
     /* A sync without changes changes no time. */
-    assert_int_equal(see(world, "ab", 0), 0);
-    assert_memory_equal(state_of(world).changed_ns, before.changed_ns, sizeof(before.changed_ns));
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    assert_memory_equal(state_of(fixture).changed_ns, before.changed_ns, sizeof(before.changed_ns));
     /* Each change within the same millisecond gets another time. */
-    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
-    struct maildir_state moved = state_of(world);
+    assert_int_equal(mark(fixture, 1, MAILDIR_CUR, 'S'), 0);
+    struct maildir_state moved = state_of(fixture);
     assert_true(moved.changed_ns[MAILDIR_NEW] > before.changed_ns[MAILDIR_NEW]);
     assert_true(moved.changed_ns[MAILDIR_CUR] > before.changed_ns[MAILDIR_CUR]);
-    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'R'), 0);
-    struct maildir_state marked = state_of(world);
+    assert_int_equal(mark(fixture, 1, MAILDIR_CUR, 'R'), 0);
+    struct maildir_state marked = state_of(fixture);
     assert_true(marked.changed_ns[MAILDIR_CUR] > moved.changed_ns[MAILDIR_CUR]);
     assert_int_equal(marked.changed_ns[MAILDIR_NEW], moved.changed_ns[MAILDIR_NEW]);
-    assert_int_equal(see(world, "abc", 0), 0);
-    struct maildir_state arrived = state_of(world);
+    assert_int_equal(see(fixture, "abc", 0), 0);
+    struct maildir_state arrived = state_of(fixture);
     assert_true(arrived.changed_ns[MAILDIR_NEW] > marked.changed_ns[MAILDIR_NEW]);
     assert_int_equal(arrived.changed_ns[MAILDIR_CUR], marked.changed_ns[MAILDIR_CUR]);
     /* An email that leaves the inbox changes the time of its folder. */
-    maildir_memory_note_gone(world->memory, INBOX, 'a');
-    struct maildir_state left = state_of(world);
+    maildir_memory_note_gone(fixture->memory, INBOX, 'a');
+    struct maildir_state left = state_of(fixture);
     assert_true(left.changed_ns[MAILDIR_CUR] > arrived.changed_ns[MAILDIR_CUR]);
     assert_true(left.is_stale);
-    assert_int_equal(see(world, "bc", 0), 0);
-    struct maildir_state last = state_of(world);
-    open_after_kill(world);
-    assert_memory_equal(state_of(world).changed_ns, last.changed_ns, sizeof(last.changed_ns));
+    assert_int_equal(see(fixture, "bc", 0), 0);
+    struct maildir_state last = state_of(fixture);
+    open_after_kill(fixture);
+    assert_memory_equal(state_of(fixture).changed_ns, last.changed_ns, sizeof(last.changed_ns));
 }
 
-static struct world *world_syncing;
+static struct fixture *fixture_syncing;
 static bool was_called;
 
 static void lose_b(int fd)
 {
     disk_call_before_syncs(NULL);
     was_called = true;
-    maildir_memory_note_gone(world_syncing->memory, INBOX, 'b');
+    maildir_memory_note_gone(fixture_syncing->memory, INBOX, 'b');
 }
 
 /* A program that lists the folder during the write must not see an older time afterwards. */
 TEST_WITH(mail_that_leaves_during_a_write_changes_the_time_of_the_folder, set_up, tear_down)
 {
-    struct world *world = *state;
-    assert_int_equal(see(world, "ab", 0), 0);
-    world_syncing = world;
+    struct fixture *fixture = *state;
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    fixture_syncing = fixture;
     was_called = false;
     disk_call_before_syncs(lose_b);
-    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
+    assert_int_equal(mark(fixture, 1, MAILDIR_CUR, 'S'), 0);
     assert_true(was_called);
     int64_t start_ns = start_ms * NS_PER_MS; /* + 1 for the email that left, + 2 for the mark */
-    assert_int_equal(state_of(world).changed_ns[MAILDIR_NEW], start_ns + 2);
-    assert_true(state_of(world).is_stale);
+    assert_int_equal(state_of(fixture).changed_ns[MAILDIR_NEW], start_ns + 2);
+    assert_true(state_of(fixture).is_stale);
     was_called = false;
     disk_call_before_syncs(lose_b);
-    assert_int_equal(see(world, "abc", 0), 0);
+    assert_int_equal(see(fixture, "abc", 0), 0);
     assert_true(was_called);
-    assert_int_equal(state_of(world).changed_ns[MAILDIR_NEW], start_ns + 4);
-    assert_true(state_of(world).is_stale);
+    assert_int_equal(state_of(fixture).changed_ns[MAILDIR_NEW], start_ns + 4);
+    assert_true(state_of(fixture).is_stale);
 }
 
 static atomic_bool is_enough;
 
 static void *lose_b_again_and_again(void *context)
 {
-    struct world *world = context;
+    struct fixture *fixture = context;
     while (!is_enough)
-        maildir_memory_note_gone(world->memory, INBOX, 'b');
+        maildir_memory_note_gone(fixture->memory, INBOX, 'b');
     return NULL;
 }
 
 /* ThreadSanitizer detects the races. */
 TEST_WITH(leaving_and_marking_do_not_race, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     pthread_t thread;
-    assert_int_equal(see(world, "ab", 0), 0);
-    assert_int_equal(thread_start(&thread, "leaving", lose_b_again_and_again, world), 0);
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    assert_int_equal(thread_start(&thread, "leaving", lose_b_again_and_again, fixture), 0);
     for (int i = 0; i < 300; i++) {
-        assert_int_equal(mark(world, 1, i % 2 == 0 ? MAILDIR_CUR : MAILDIR_NEW, 'S'), 0);
-        assert_int_equal(see(world, i % 2 == 0 ? "abc" : "ab", 0), 0);
+        assert_int_equal(mark(fixture, 1, i % 2 == 0 ? MAILDIR_CUR : MAILDIR_NEW, 'S'), 0);
+        assert_int_equal(see(fixture, i % 2 == 0 ? "abc" : "ab", 0), 0);
     }
     is_enough = true;
     pthread_join(thread, NULL);
@@ -466,61 +466,61 @@ TEST_WITH(leaving_and_marking_do_not_race, set_up, tear_down)
 
 TEST_WITH(an_inbox_is_stale_until_its_first_sync, set_up, tear_down)
 {
-    struct world *world = *state;
-    assert_true(state_of(world).is_stale);
-    assert_int_equal(see(world, "a", 0), 0);
-    assert_false(state_of(world).is_stale);
-    assert_false(maildir_memory_begin_sync(world->memory, INBOX));
-    maildir_memory_mark_stale(world->memory, INBOX);
-    assert_true(state_of(world).is_stale);
-    open_again(world);
-    assert_true(state_of(world).is_stale);
+    struct fixture *fixture = *state;
+    assert_true(state_of(fixture).is_stale);
+    assert_int_equal(see(fixture, "a", 0), 0);
+    assert_false(state_of(fixture).is_stale);
+    assert_false(maildir_memory_begin_sync(fixture->memory, INBOX));
+    maildir_memory_mark_stale(fixture->memory, INBOX);
+    assert_true(state_of(fixture).is_stale);
+    open_again(fixture);
+    assert_true(state_of(fixture).is_stale);
 }
 
 /* A thread that needs the inbox during another thread's sync must wait for that sync. */
 TEST_WITH(an_inbox_is_stale_during_its_sync, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     const struct maildir_sighting seen = {.email = 'a', .id = "a", .epoch_s = 5};
-    assert_true(maildir_memory_begin_sync(world->memory, INBOX));
-    assert_true(state_of(world).is_stale);
-    assert_int_equal(maildir_memory_sync(world->memory, INBOX, &seen, 1, 1), 0);
-    assert_false(state_of(world).is_stale);
+    assert_true(maildir_memory_begin_sync(fixture->memory, INBOX));
+    assert_true(state_of(fixture).is_stale);
+    assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, &seen, 1, 1), 0);
+    assert_false(state_of(fixture).is_stale);
 }
 
 TEST_WITH(an_inbox_that_changes_during_its_sync_stays_stale, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     const struct maildir_sighting seen = {.email = 'a', .id = "a", .epoch_s = 5};
-    assert_true(maildir_memory_begin_sync(world->memory, INBOX));
-    maildir_memory_mark_stale(world->memory, INBOX);
-    assert_int_equal(maildir_memory_sync(world->memory, INBOX, &seen, 1, 1), 0);
-    assert_true(maildir_memory_begin_sync(world->memory, INBOX));
-    maildir_memory_note_gone(world->memory, INBOX, 'a');
-    assert_int_equal(maildir_memory_sync(world->memory, INBOX, &seen, 1, 1), 0);
-    assert_true(maildir_memory_begin_sync(world->memory, INBOX));
-    assert_int_equal(maildir_memory_sync(world->memory, INBOX, NULL, 0, 1), 0);
-    assert_false(maildir_memory_begin_sync(world->memory, INBOX));
+    assert_true(maildir_memory_begin_sync(fixture->memory, INBOX));
+    maildir_memory_mark_stale(fixture->memory, INBOX);
+    assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, &seen, 1, 1), 0);
+    assert_true(maildir_memory_begin_sync(fixture->memory, INBOX));
+    maildir_memory_note_gone(fixture->memory, INBOX, 'a');
+    assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, &seen, 1, 1), 0);
+    assert_true(maildir_memory_begin_sync(fixture->memory, INBOX));
+    assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, NULL, 0, 1), 0);
+    assert_false(maildir_memory_begin_sync(fixture->memory, INBOX));
 }
 
 /* ---------------------------------------------------------------- the file */
 
 TEST_WITH(a_file_cut_at_its_end_loses_only_the_last_write, set_up, tear_down)
 {
-    struct world *world = *state;
-    assert_int_equal(see(world, "ab", 0), 0);
-    assert_int_equal(mark(world, 1, MAILDIR_CUR, 'S'), 0);
+    struct fixture *fixture = *state;
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    assert_int_equal(mark(fixture, 1, MAILDIR_CUR, 'S'), 0);
     struct stat before;
-    assert_int_equal(fstatat(world->dir.fd, log_name, &before, 0), 0);
-    assert_int_equal(mark(world, 2, MAILDIR_CUR, 'S'), 0);
-    struct left left = read_left(world);
+    assert_int_equal(fstatat(fixture->dir.fd, log_name, &before, 0), 0);
+    assert_int_equal(mark(fixture, 2, MAILDIR_CUR, 'S'), 0);
+    struct left left = read_left(fixture);
     assert_true(left.log_len > (size_t)before.st_size);
     for (size_t cut = (size_t)before.st_size; cut < left.log_len; cut += STEP_BYTES) {
-        open_left(world, &left, cut);
-        assert_int_equal(see(world, "ab", 0), 0);
-        assert_int_equal(get(world, 'a', 0).folder, MAILDIR_CUR);
-        assert_int_equal(get(world, 'b', 0).folder, MAILDIR_NEW);
-        assert_int_equal(get(world, 'b', 0).uid, 2);
+        open_left(fixture, &left, cut);
+        assert_int_equal(see(fixture, "ab", 0), 0);
+        assert_int_equal(get(fixture, 'a', 0).folder, MAILDIR_CUR);
+        assert_int_equal(get(fixture, 'b', 0).folder, MAILDIR_NEW);
+        assert_int_equal(get(fixture, 'b', 0).uid, 2);
     }
     free_left(&left);
 }
@@ -528,47 +528,47 @@ TEST_WITH(a_file_cut_at_its_end_loses_only_the_last_write, set_up, tear_down)
 /* A mail program that knows the old U numbers must not get new ones with the same UIDVALIDITY. */
 TEST_WITH(a_file_that_is_no_database_is_refused_and_kept, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     static const char foreign[] = "not ours at all, and longer than what SQLite takes for an empty file";
     _cleanup_free_ char *bytes = NULL;
     size_t len;
-    assert_int_equal(see(world, "ab", 0), 0);
-    maildir_memory_free(world->memory);
-    assert_int_equal(file_replace_at(world->dir.fd, name, foreign, sizeof(foreign), 0600), 0);
-    unlinkat(world->dir.fd, log_name, 0);
-    assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
-    assert_int_equal(maildir_memory_add_inbox(world->memory, INBOX, "inbox-a"), -EIO);
-    assert_false(maildir_memory_has_inbox(world->memory, INBOX));
-    assert_int_equal(file_read_at(world->dir.fd, name, 4096, &bytes, &len), 0);
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    maildir_memory_free(fixture->memory);
+    assert_int_equal(file_replace_at(fixture->dir.fd, name, foreign, sizeof(foreign), 0600), 0);
+    unlinkat(fixture->dir.fd, log_name, 0);
+    assert_int_equal(maildir_memory_open(fixture->dir.fd, &fixture->clock.clock, &fixture->memory), 0);
+    assert_int_equal(maildir_memory_add_inbox(fixture->memory, INBOX, "inbox-a"), -EIO);
+    assert_false(maildir_memory_has_inbox(fixture->memory, INBOX));
+    assert_int_equal(file_read_at(fixture->dir.fd, name, 4096, &bytes, &len), 0);
     assert_memory_equal(bytes, foreign, sizeof(foreign));
 }
 
 /* After damage to a byte, the file is refused or the U numbers are right. */
 TEST_WITH(damage_never_gives_the_number_of_a_message_to_another, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     char *bytes = NULL;
     size_t len = 0;
-    assert_int_equal(see(world, "abc", 0), 0);
-    assert_int_equal(see(world, "abcd", 0), 0);
-    open_again(world); /* moves the log into the file */
-    maildir_memory_free(world->memory);
-    world->memory = NULL;
-    assert_int_equal(file_read_at(world->dir.fd, name, 1 << 20, &bytes, &len), 0);
+    assert_int_equal(see(fixture, "abc", 0), 0);
+    assert_int_equal(see(fixture, "abcd", 0), 0);
+    open_again(fixture); /* moves the log into the file */
+    maildir_memory_free(fixture->memory);
+    fixture->memory = NULL;
+    assert_int_equal(file_read_at(fixture->dir.fd, name, 1 << 20, &bytes, &len), 0);
     for (size_t i = 0; i < len; i += DAMAGE_STEP_BYTES) {
-        maildir_memory_free(world->memory);
+        maildir_memory_free(fixture->memory);
         bytes[i] ^= 0x55;
-        assert_int_equal(file_replace_at(world->dir.fd, name, bytes, len, 0600), 0);
+        assert_int_equal(file_replace_at(fixture->dir.fd, name, bytes, len, 0600), 0);
         bytes[i] ^= 0x55;
-        unlinkat(world->dir.fd, log_name, 0);
-        assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
-        if (maildir_memory_add_inbox(world->memory, INBOX, "inbox-a") != 0)
+        unlinkat(fixture->dir.fd, log_name, 0);
+        assert_int_equal(maildir_memory_open(fixture->dir.fd, &fixture->clock.clock, &fixture->memory), 0);
+        if (maildir_memory_add_inbox(fixture->memory, INBOX, "inbox-a") != 0)
             continue;
-        if (see(world, "abcd", 0) != 0)
+        if (see(fixture, "abcd", 0) != 0)
             continue;
         uint32_t numbers = 0;
         for (char letter = 'a'; letter <= 'd'; letter++)
-            numbers |= 1U << get(world, letter, 0).uid;
+            numbers |= 1U << get(fixture, letter, 0).uid;
         assert_int_equal(__builtin_popcount(numbers), 4);
     }
     free(bytes);
@@ -576,52 +576,52 @@ TEST_WITH(damage_never_gives_the_number_of_a_message_to_another, set_up, tear_do
 
 TEST_WITH(many_noted_sizes_do_not_make_the_file_grow, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     struct stat file;
-    assert_int_equal(see(world, "ab", 0), 0);
-    struct maildir_state before = state_of(world);
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    struct maildir_state before = state_of(fixture);
     for (int i = 0; i < 15000; i++)
-        maildir_memory_note_size(world->memory, INBOX, 1, i);
-    assert_int_equal(mark(world, 2, MAILDIR_CUR, 'S'), 0);
-    struct maildir_state marked = state_of(world);
-    assert_int_equal(fstatat(world->dir.fd, log_name, &file, 0), 0);
+        maildir_memory_note_size(fixture->memory, INBOX, 1, i);
+    assert_int_equal(mark(fixture, 2, MAILDIR_CUR, 'S'), 0);
+    struct maildir_state marked = state_of(fixture);
+    assert_int_equal(fstatat(fixture->dir.fd, log_name, &file, 0), 0);
     assert_true(file.st_size < 8 * 1024 * 1024);
-    open_again(world);
-    assert_int_equal(fstatat(world->dir.fd, name, &file, 0), 0);
+    open_again(fixture);
+    assert_int_equal(fstatat(fixture->dir.fd, name, &file, 0), 0);
     assert_true(file.st_size < 64 * 1024);
-    open_again(world);
-    assert_int_equal(see(world, "abc", 0), 0);
-    assert_uid(world, 'c', 3);
-    assert_int_equal(get(world, 'a', 0).size, 14999);
-    assert_int_equal(get(world, 'b', 0).folder, MAILDIR_CUR);
-    assert_int_equal(state_of(world).uidvalidity, before.uidvalidity);
-    assert_int_equal(state_of(world).changed_ns[MAILDIR_CUR], marked.changed_ns[MAILDIR_CUR]);
+    open_again(fixture);
+    assert_int_equal(see(fixture, "abc", 0), 0);
+    assert_uid(fixture, 'c', 3);
+    assert_int_equal(get(fixture, 'a', 0).size, 14999);
+    assert_int_equal(get(fixture, 'b', 0).folder, MAILDIR_CUR);
+    assert_int_equal(state_of(fixture).uidvalidity, before.uidvalidity);
+    assert_int_equal(state_of(fixture).changed_ns[MAILDIR_CUR], marked.changed_ns[MAILDIR_CUR]);
 }
 
 TEST_WITH(a_change_that_cannot_be_written_is_not_made, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     struct stat file;
-    assert_int_equal(see(world, "ab", 0), 0);
-    assert_int_equal(fstatat(world->dir.fd, log_name, &file, 0), 0);
+    assert_int_equal(see(fixture, "ab", 0), 0);
+    assert_int_equal(fstatat(fixture->dir.fd, log_name, &file, 0), 0);
     disk_fill((size_t)file.st_size + 10);
-    int of_mark = mark(world, 1, MAILDIR_CUR, 'S');
-    int of_sync = see(world, "abc", 0);
-    int of_inbox = maildir_memory_add_inbox(world->memory, OTHER, "inbox-b");
+    int of_mark = mark(fixture, 1, MAILDIR_CUR, 'S');
+    int of_sync = see(fixture, "abc", 0);
+    int of_inbox = maildir_memory_add_inbox(fixture->memory, OTHER, "inbox-b");
     disk_empty();
     assert_int_equal(of_mark, -EFBIG);
     assert_int_equal(of_sync, -EFBIG);
     assert_int_equal(of_inbox, -EFBIG);
-    assert_int_equal(get(world, 'a', 0).folder, MAILDIR_NEW);
-    assert_int_equal(state_of(world).uid_max, 2);
-    assert_true(state_of(world).is_stale);
-    assert_false(maildir_memory_has_inbox(world->memory, OTHER));
+    assert_int_equal(get(fixture, 'a', 0).folder, MAILDIR_NEW);
+    assert_int_equal(state_of(fixture).uid_max, 2);
+    assert_true(state_of(fixture).is_stale);
+    assert_false(maildir_memory_has_inbox(fixture->memory, OTHER));
     /* All functions work again once the disk has room. */
-    assert_int_equal(see(world, "abc", 0), 0);
-    assert_int_equal(mark(world, 3, MAILDIR_CUR, 'S'), 0);
-    open_after_kill(world);
-    assert_int_equal(see(world, "abc", 0), 0);
-    assert_int_equal(get(world, 'c', 0).folder, MAILDIR_CUR);
+    assert_int_equal(see(fixture, "abc", 0), 0);
+    assert_int_equal(mark(fixture, 3, MAILDIR_CUR, 'S'), 0);
+    open_after_kill(fixture);
+    assert_int_equal(see(fixture, "abc", 0), 0);
+    assert_int_equal(get(fixture, 'c', 0).folder, MAILDIR_CUR);
 }
 
 /* ---------------------------------------------------------------- version 0.2 */
@@ -632,40 +632,40 @@ static const char old_path[] = "tests/data/valid/state-0.2/maildir/maildir.sqlit
 
 TEST_WITH(the_marks_of_version_0_2_are_taken_over, set_up, tear_down)
 {
-    struct world *world = *state;
+    struct fixture *fixture = *state;
     _cleanup_free_ char *bytes = NULL;
     size_t len;
     struct maildir_state other;
     struct maildir_mail mail;
     assert_int_equal(file_read_at(AT_FDCWD, old_path, 1 << 20, &bytes, &len), 0);
-    maildir_memory_free(world->memory);
-    assert_int_equal(file_replace_at(world->dir.fd, name, bytes, len, 0600), 0);
-    fake_clock_advance(&world->clock, 60000);
-    assert_int_equal(maildir_memory_open(world->dir.fd, &world->clock.clock, &world->memory), 0);
+    maildir_memory_free(fixture->memory);
+    assert_int_equal(file_replace_at(fixture->dir.fd, name, bytes, len, 0600), 0);
+    fake_clock_advance(&fixture->clock, 60000);
+    assert_int_equal(maildir_memory_open(fixture->dir.fd, &fixture->clock.clock, &fixture->memory), 0);
     for (int mounts = 0; mounts < 2; mounts++) {
-        open_again(world);
-        assert_int_equal(state_of(world).uidvalidity, start_ms / 1000);
-        assert_int_equal(state_of(world).uid_max, 5);
-        assert_int_equal(state_of(world).changed_ns[MAILDIR_NEW], start_ms * NS_PER_MS + 4);
-        assert_int_equal(state_of(world).changed_ns[MAILDIR_CUR], start_ms * NS_PER_MS + 1);
-        assert_present(world, 1, 2);
+        open_again(fixture);
+        assert_int_equal(state_of(fixture).uidvalidity, start_ms / 1000);
+        assert_int_equal(state_of(fixture).uid_max, 5);
+        assert_int_equal(state_of(fixture).changed_ns[MAILDIR_NEW], start_ms * NS_PER_MS + 4);
+        assert_int_equal(state_of(fixture).changed_ns[MAILDIR_CUR], start_ms * NS_PER_MS + 1);
+        assert_present(fixture, 1, 2);
     }
-    assert_int_equal(see(world, "edcba", 0), 0);
-    assert_uid(world, 'a', 1);
-    assert_int_equal(get(world, 'a', 0).folder, MAILDIR_CUR);
-    assert_int_equal(get(world, 'a', 0).flags, maildir_flag('F') | maildir_flag('S'));
-    assert_int_equal(get(world, 'a', 0).epoch_s, 1001);
-    assert_uid(world, 'b', 2);
-    assert_int_equal(get(world, 'b', 0).flags, maildir_flag('x'));
-    assert_uid(world, 'c', 3);
-    assert_int_equal(get(world, 'c', 0).size, 12345678901);
-    assert_uid(world, 'd', 4);
-    assert_true(get(world, 'd', 0).is_removed);
-    assert_uid(world, 'e', 5);
-    assert_int_equal(maildir_memory_add_inbox(world->memory, OTHER, "inbox-b"), 0);
-    assert_true(maildir_memory_get_state(world->memory, OTHER, &other));
+    assert_int_equal(see(fixture, "edcba", 0), 0);
+    assert_uid(fixture, 'a', 1);
+    assert_int_equal(get(fixture, 'a', 0).folder, MAILDIR_CUR);
+    assert_int_equal(get(fixture, 'a', 0).flags, maildir_flag('F') | maildir_flag('S'));
+    assert_int_equal(get(fixture, 'a', 0).epoch_s, 1001);
+    assert_uid(fixture, 'b', 2);
+    assert_int_equal(get(fixture, 'b', 0).flags, maildir_flag('x'));
+    assert_uid(fixture, 'c', 3);
+    assert_int_equal(get(fixture, 'c', 0).size, 12345678901);
+    assert_uid(fixture, 'd', 4);
+    assert_true(get(fixture, 'd', 0).is_removed);
+    assert_uid(fixture, 'e', 5);
+    assert_int_equal(maildir_memory_add_inbox(fixture->memory, OTHER, "inbox-b"), 0);
+    assert_true(maildir_memory_get_state(fixture->memory, OTHER, &other));
     assert_int_equal(other.present[MAILDIR_NEW], 1);
-    assert_true(maildir_memory_find_uid(world->memory, OTHER, 1, &mail));
+    assert_true(maildir_memory_find_uid(fixture->memory, OTHER, 1, &mail));
 }
 
 int main(void)

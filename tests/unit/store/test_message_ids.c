@@ -11,7 +11,7 @@
 #include "base/file.h"
 #include "store/message_ids.h"
 #include "store/store_content.h"
-#include "unit/store/store_world.h"
+#include "unit/store/store_fixture.h"
 
 /* ---------------------------------------------------------------- the table */
 
@@ -124,54 +124,54 @@ TEST(an_id_that_is_too_long_is_not_noted)
 
 /* ---------------------------------------------------------------- the store */
 
-static void add_message(struct store_world *world, const char *id, const char *message_id)
+static void add_message(struct store_fixture *fixture, const char *id, const char *message_id)
 {
     char json[256];
     char raw[256];
     snprintf(json, sizeof(json), "{\"id\":\"%s\",\"plain_text\":\"x\",\"message_id\":\"<%s>\"}", id,
              message_id);
     snprintf(raw, sizeof(raw), "Subject: x\r\nMessage-ID: <%s>\r\n\r\nx\r\n", message_id);
-    fake_service_set_content(world->fake, id, json);
-    fake_service_set_bytes(world->fake, id, NULL, raw, strlen(raw));
+    fake_service_set_content(fixture->fake, id, json);
+    fake_service_set_bytes(fixture->fake, id, NULL, raw, strlen(raw));
 }
 
 /* Alice and Bob got the message m1@x, and Alice m2@x. No sync follows, so neither a probe nor fetching ahead
  * reads content. */
-static void set_up(struct store_world *world)
+static void set_up(struct store_fixture *fixture)
 {
-    world_init_with_alice(world);
-    fake_service_add_inbox(world->fake,
+    fixture_init_with_alice(fixture);
+    fake_service_add_inbox(fixture->fake,
                            "{\"id\": \"in-2\", \"name\": \"bob\", \"email_address\": \"bob@inbox.example\"}");
-    world->content_cache_bytes = 1 << 20;
-    fake_service_add_simple_email(world->fake, "in-1", "a1", "one");
-    fake_service_add_simple_email(world->fake, "in-1", "a2", "two");
-    fake_service_add_simple_email(world->fake, "in-2", "b1", "one");
-    world_start(world);
-    assert_int_equal(world_sync(world), 0);
-    add_message(world, "a1", "m1@x");
-    add_message(world, "a2", "m2@x");
-    add_message(world, "b1", "m1@x");
+    fixture->content_cache_bytes = 1 << 20;
+    fake_service_add_simple_email(fixture->fake, "in-1", "a1", "one");
+    fake_service_add_simple_email(fixture->fake, "in-1", "a2", "two");
+    fake_service_add_simple_email(fixture->fake, "in-2", "b1", "one");
+    fixture_start(fixture);
+    assert_int_equal(fixture_sync(fixture), 0);
+    add_message(fixture, "a1", "m1@x");
+    add_message(fixture, "a2", "m2@x");
+    add_message(fixture, "b1", "m1@x");
 }
 
-static uint32_t number_of(struct store_world *world, const char *id)
+static uint32_t number_of(struct store_fixture *fixture, const char *id)
 {
     struct email_view view;
-    assert_true(store_find_email_by_id(world->store, 0, id, &view));
+    assert_true(store_find_email_by_id(fixture->store, 0, id, &view));
     return view.number;
 }
 
-static void read_message(struct store_world *world, const char *id)
+static void read_message(struct store_fixture *fixture, const char *id)
 {
     struct store_content *raw;
-    assert_int_equal(store_content_get_bytes(world->store, number_of(world, id), NULL, NULL, &raw), 0);
+    assert_int_equal(store_content_get_bytes(fixture->store, number_of(fixture, id), NULL, NULL, &raw), 0);
     store_content_unref(raw);
 }
 
-static void assert_answers(struct store_world *world, const char *message_id, const char *from, int error,
+static void assert_answers(struct store_fixture *fixture, const char *message_id, const char *from, int error,
                            const char *expected)
 {
     _cleanup_free_ char *id = NULL;
-    assert_int_equal(store_find_by_message_id(world->store, message_id, from, &id), error);
+    assert_int_equal(store_find_by_message_id(fixture->store, message_id, from, &id), error);
     if (expected != NULL)
         assert_string_equal(id, expected);
     else
@@ -183,61 +183,61 @@ static void assert_answers(struct store_world *world, const char *message_id, co
 
 TEST(a_message_that_was_read_is_known_by_its_message_id)
 {
-    struct store_world world;
-    set_up(&world);
-    assert_answers(&world, "m1@x", FROM_ALICE, -ENOENT, NULL);
-    read_message(&world, "a1");
-    assert_answers(&world, "m1@x", FROM_ALICE, 0, "a1");
-    assert_answers(&world, "m1@x", "Alice@Inbox.example", 0, "a1");
-    assert_answers(&world, "m2@x", FROM_ALICE, -ENOENT, NULL);
-    world_restart(&world);
-    assert_answers(&world, "m1@x", FROM_ALICE, 0, "a1");
-    world_release(&world);
+    struct store_fixture fixture;
+    set_up(&fixture);
+    assert_answers(&fixture, "m1@x", FROM_ALICE, -ENOENT, NULL);
+    read_message(&fixture, "a1");
+    assert_answers(&fixture, "m1@x", FROM_ALICE, 0, "a1");
+    assert_answers(&fixture, "m1@x", "Alice@Inbox.example", 0, "a1");
+    assert_answers(&fixture, "m2@x", FROM_ALICE, -ENOENT, NULL);
+    fixture_restart(&fixture);
+    assert_answers(&fixture, "m1@x", FROM_ALICE, 0, "a1");
+    fixture_release(&fixture);
 }
 
 TEST(a_message_whose_texts_were_read_is_known_by_its_message_id)
 {
-    struct store_world world;
+    struct store_fixture fixture;
     struct store_content *content;
-    set_up(&world);
-    assert_int_equal(store_content_get(world.store, number_of(&world, "a2"), NULL, &content), 0);
+    set_up(&fixture);
+    assert_int_equal(store_content_get(fixture.store, number_of(&fixture, "a2"), NULL, &content), 0);
     store_content_unref(content);
-    assert_answers(&world, "m2@x", FROM_ALICE, 0, "a2");
-    world_release(&world);
+    assert_answers(&fixture, "m2@x", FROM_ALICE, 0, "a2");
+    fixture_release(&fixture);
 }
 
 TEST(a_message_id_is_looked_up_in_the_answering_inbox_first)
 {
-    struct store_world world;
-    set_up(&world);
-    read_message(&world, "a1");
-    assert_answers(&world, "m1@x", FROM_BOB, -EXDEV, NULL);
-    read_message(&world, "b1");
-    assert_answers(&world, "m1@x", FROM_BOB, 0, "b1");
-    assert_answers(&world, "m1@x", FROM_ALICE, 0, "a1");
-    assert_answers(&world, "m1@x", "carol@inbox.example", -EXDEV, NULL);
-    world_release(&world);
+    struct store_fixture fixture;
+    set_up(&fixture);
+    read_message(&fixture, "a1");
+    assert_answers(&fixture, "m1@x", FROM_BOB, -EXDEV, NULL);
+    read_message(&fixture, "b1");
+    assert_answers(&fixture, "m1@x", FROM_BOB, 0, "b1");
+    assert_answers(&fixture, "m1@x", FROM_ALICE, 0, "a1");
+    assert_answers(&fixture, "m1@x", "carol@inbox.example", -EXDEV, NULL);
+    fixture_release(&fixture);
 }
 
 TEST(mail_that_is_gone_is_not_answered)
 {
-    struct store_world world;
-    set_up(&world);
-    read_message(&world, "a1");
-    fake_service_remove_email(world.fake, "a1");
-    assert_int_equal(world_sync_removal(&world), 0);
-    assert_answers(&world, "m1@x", FROM_ALICE, -ENOENT, NULL);
-    world_release(&world);
+    struct store_fixture fixture;
+    set_up(&fixture);
+    read_message(&fixture, "a1");
+    fake_service_remove_email(fixture.fake, "a1");
+    assert_int_equal(fixture_sync_removal(&fixture), 0);
+    assert_answers(&fixture, "m1@x", FROM_ALICE, -ENOENT, NULL);
+    fixture_release(&fixture);
 }
 
 TEST(a_message_without_a_message_id_can_be_read)
 {
-    struct store_world world;
-    set_up(&world);
-    fake_service_set_bytes(world.fake, "a1", NULL, "", 0);
-    fake_service_set_bytes(world.fake, "a2", NULL, "Subject: x\n\n<m2@x>\n", 19);
-    read_message(&world, "a1");
-    read_message(&world, "a2");
-    assert_answers(&world, "m2@x", FROM_ALICE, -ENOENT, NULL);
-    world_release(&world);
+    struct store_fixture fixture;
+    set_up(&fixture);
+    fake_service_set_bytes(fixture.fake, "a1", NULL, "", 0);
+    fake_service_set_bytes(fixture.fake, "a2", NULL, "Subject: x\n\n<m2@x>\n", 19);
+    read_message(&fixture, "a1");
+    read_message(&fixture, "a2");
+    assert_answers(&fixture, "m2@x", FROM_ALICE, -ENOENT, NULL);
+    fixture_release(&fixture);
 }

@@ -3,13 +3,13 @@
  * Emails that the service holds back are listed in a separate folder; marks move emails in and out.
  */
 #include "base/thread.h"
-#include "unit/store/store_world.h"
+#include "unit/store/store_fixture.h"
 
 #include "support/test.h"
 
 static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
 
-static void add(struct store_world *world, const char *id, const char *status, const char *mark)
+static void add(struct store_fixture *fixture, const char *id, const char *status, const char *mark)
 {
     char json[512];
     snprintf(
@@ -17,28 +17,28 @@ static void add(struct store_world *world, const char *id, const char *status, c
         "{\"id\": \"%s\", \"inbox_id\": \"in-1\", \"date\": \"2026-11-20T10:00:00Z\", \"subject\": \"%s\", "
         "\"status\": \"%s\", \"user_mark_status\": %s}",
         id, status, status, mark);
-    fake_service_add_email(world->fake, "in-1", json);
+    fake_service_add_email(fixture->fake, "in-1", json);
 }
 
 static int set_up(void **state)
 {
-    struct store_world *world = malloc(sizeof(*world));
-    world_init_with_alice(world);
-    fake_service_set_capabilities(world->fake, &extended);
-    add(world, "00000001", "valid", "false");
-    add(world, "00000002", "spf_fail", "false");
-    add(world, "00000003", "blocked_from_address", "true");
-    world_start(world);
-    assert_int_equal(world_sync(world), 0);
-    *state = world;
+    struct store_fixture *fixture = malloc(sizeof(*fixture));
+    fixture_init_with_alice(fixture);
+    fake_service_set_capabilities(fixture->fake, &extended);
+    add(fixture, "00000001", "valid", "false");
+    add(fixture, "00000002", "spf_fail", "false");
+    add(fixture, "00000003", "blocked_from_address", "true");
+    fixture_start(fixture);
+    assert_int_equal(fixture_sync(fixture), 0);
+    *state = fixture;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct store_world *world = *state;
-    world_release(world);
-    free(world);
+    struct store_fixture *fixture = *state;
+    fixture_release(fixture);
+    free(fixture);
     return 0;
 }
 
@@ -48,55 +48,55 @@ static int tear_down(void **state)
 #define BLOCKED "20261120T100000Z_blocked-from-address_00000003.json"
 #define ALICE "alice@inbox.example"
 
-static void assert_quarantined(struct store_world *world, const char *expected)
+static void assert_quarantined(struct store_fixture *fixture, const char *expected)
 {
     _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(1 << 16);
     struct email_view view;
     uint64_t position = 0;
-    uint32_t inbox = world_inbox(world, ALICE);
-    while (store_list_quarantined(world->store, inbox, position, &view, &position, 1) > 0) {
+    uint32_t inbox = fixture_inbox(fixture, ALICE);
+    while (store_list_quarantined(fixture->store, inbox, position, &view, &position, 1) > 0) {
         assert_true(view.is_quarantined);
         strbuf_appendf(&names, "%s%s", names.len > 0 ? " " : "", view.name);
     }
     assert_string_equal(strbuf_str(&names), expected);
 }
 
-static uint32_t held(struct store_world *world, const char *name)
+static uint32_t held(struct store_fixture *fixture, const char *name)
 {
     struct email_view view;
-    assert_true(store_find_quarantined(world->store, world_inbox(world, ALICE), name, &view));
+    assert_true(store_find_quarantined(fixture->store, fixture_inbox(fixture, ALICE), name, &view));
     return view.number;
 }
 
-static uint32_t shown(struct store_world *world, const char *name)
+static uint32_t shown(struct store_fixture *fixture, const char *name)
 {
     struct email_view view;
-    assert_true(store_find_email(world->store, world_inbox(world, ALICE), name, &view));
+    assert_true(store_find_email(fixture->store, fixture_inbox(fixture, ALICE), name, &view));
     return view.number;
 }
 
-static int mark(struct store_world *world, uint32_t email, bool is_valid)
+static int mark(struct store_fixture *fixture, uint32_t email, bool is_valid)
 {
     _cleanup_free_ char *reason = NULL;
-    int error = store_mark_email(world->store, email, is_valid, NULL, &reason);
+    int error = store_mark_email(fixture->store, email, is_valid, NULL, &reason);
     assert_true((error == 0) == (reason == NULL));
     return error;
 }
 
-static uint64_t jsonl_bytes(struct store_world *world)
+static uint64_t jsonl_bytes(struct store_fixture *fixture)
 {
     struct inbox_view view;
-    assert_true(store_get_inbox(world->store, world_inbox(world, ALICE), &view));
+    assert_true(store_get_inbox(fixture->store, fixture_inbox(fixture, ALICE), &view));
     return view.jsonl_bytes;
 }
 
 /* Reads index.jsonl, and returns its size. */
-static size_t index_len(struct store_world *world)
+static size_t index_len(struct store_fixture *fixture)
 {
     struct store_jsonl *index;
     char bytes[8192];
     size_t len = 0;
-    assert_int_equal(store_jsonl_new(world->store, world_inbox(world, ALICE), &index), 0);
+    assert_int_equal(store_jsonl_new(fixture->store, fixture_inbox(fixture, ALICE), &index), 0);
     assert_int_equal(store_jsonl_read(index, 0, bytes, sizeof(bytes), &len), 0);
     store_jsonl_free(index);
     return len;
@@ -104,166 +104,166 @@ static size_t index_len(struct store_world *world)
 
 TEST_WITH(quarantined_mail_is_listed_apart, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    assert_true(store_shows_quarantine(world->store));
-    assert_emails(world, ALICE, BLOCKED " " VALID);
-    assert_quarantined(world, SPF);
-    assert_int_equal(world_count(world), 2);
-    assert_int_equal(jsonl_bytes(world), index_len(world));
-    world_restart(world);
-    assert_emails(world, ALICE, BLOCKED " " VALID);
-    assert_quarantined(world, SPF);
-    assert_true(store_shows_quarantine(world->store));
-    assert_int_equal(jsonl_bytes(world), index_len(world));
+    struct store_fixture *fixture = *state;
+    assert_true(store_shows_quarantine(fixture->store));
+    assert_emails(fixture, ALICE, BLOCKED " " VALID);
+    assert_quarantined(fixture, SPF);
+    assert_int_equal(fixture_count(fixture), 2);
+    assert_int_equal(jsonl_bytes(fixture), index_len(fixture));
+    fixture_restart(fixture);
+    assert_emails(fixture, ALICE, BLOCKED " " VALID);
+    assert_quarantined(fixture, SPF);
+    assert_true(store_shows_quarantine(fixture->store));
+    assert_int_equal(jsonl_bytes(fixture), index_len(fixture));
 }
 
 TEST_WITH(quarantine_costs_no_extra_request, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
-    assert_int_equal(world_sync(world), 0);
-    assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 1);
+    struct store_fixture *fixture = *state;
+    unsigned int before = fake_service_count(fixture->fake, FAKE_LIST_EMAILS);
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_int_equal(fake_service_count(fixture->fake, FAKE_LIST_EMAILS), before + 1);
 }
 
 TEST(a_core_server_shows_whatever_it_lists)
 {
-    struct store_world world;
-    world_init_with_alice(&world);
-    add(&world, "00000001", "valid", "false");
-    add(&world, "00000002", "spf_fail", "false");
-    world_start(&world);
-    assert_int_equal(world_sync(&world), 0);
-    assert_false(store_shows_quarantine(world.store));
-    assert_emails(&world, ALICE, VALID);
-    world_release(&world);
+    struct store_fixture fixture;
+    fixture_init_with_alice(&fixture);
+    add(&fixture, "00000001", "valid", "false");
+    add(&fixture, "00000002", "spf_fail", "false");
+    fixture_start(&fixture);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_false(store_shows_quarantine(fixture.store));
+    assert_emails(&fixture, ALICE, VALID);
+    fixture_release(&fixture);
 }
 
 TEST_WITH(a_service_that_refuses_with_invalid_is_asked_without_it, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    fake_service_push(world->fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_REJECTED});
-    unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
-    add(world, "00000004", "valid", "false");
-    add(world, "00000005", "dkim_fail", "false"); /* not in the default list */
-    assert_int_equal(world_sync(world), 0);
-    assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 2);
-    assert_int_equal(world_count(world), 3);
-    assert_quarantined(world, SPF); /* a list that leaves out quarantined mail does not remove the email */
+    struct store_fixture *fixture = *state;
+    fake_service_push(fixture->fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_REJECTED});
+    unsigned int before = fake_service_count(fixture->fake, FAKE_LIST_EMAILS);
+    add(fixture, "00000004", "valid", "false");
+    add(fixture, "00000005", "dkim_fail", "false"); /* not in the default list */
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_int_equal(fake_service_count(fixture->fake, FAKE_LIST_EMAILS), before + 2);
+    assert_int_equal(fixture_count(fixture), 3);
+    assert_quarantined(fixture, SPF); /* a list that leaves out quarantined mail does not remove the email */
     /* The refusal may have been temporary, so a later sync uses the parameter again. */
-    assert_int_equal(world_sync(world), 0);
-    assert_int_equal(world_sync(world), 0);
-    assert_quarantined(world, SPF " " DKIM);
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_quarantined(fixture, SPF " " DKIM);
 }
 
 /* A 404 is not remembered as a refusal of with_invalid. */
 TEST_WITH(a_refused_parameter_is_tried_again_later, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    fake_service_push(world->fake, FAKE_LIST_EMAILS,
+    struct store_fixture *fixture = *state;
+    fake_service_push(fixture->fake, FAKE_LIST_EMAILS,
                       (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 404});
-    add(world, "00000005", "dkim_fail", "false");
-    assert_int_equal(world_sync(world), 0);
-    assert_quarantined(world, SPF);
-    assert_int_equal(world_sync(world), 0);
-    assert_quarantined(world, SPF " " DKIM);
+    add(fixture, "00000005", "dkim_fail", "false");
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_quarantined(fixture, SPF);
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_quarantined(fixture, SPF " " DKIM);
 }
 
 /* "Not modified" must not refer to the answer to a request without the parameter. */
 TEST_WITH(quarantined_mail_is_shown_again_after_refused_lists, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    fake_service_use_etags(world->fake);
-    assert_int_equal(world_sync(world), 0);
-    fake_service_remove_email(world->fake, "00000003");
+    struct store_fixture *fixture = *state;
+    fake_service_use_etags(fixture->fake);
+    assert_int_equal(fixture_sync(fixture), 0);
+    fake_service_remove_email(fixture->fake, "00000003");
     for (int i = 0; i < 2; i++) {
-        fake_service_push(world->fake, FAKE_LIST_EMAILS,
+        fake_service_push(fixture->fake, FAKE_LIST_EMAILS,
                           (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 404});
-        assert_int_equal(world_sync(world), 0);
-        fake_clock_advance(&world->clock, INDEX_CONFIRM_MS);
+        assert_int_equal(fixture_sync(fixture), 0);
+        fake_clock_advance(&fixture->clock, INDEX_CONFIRM_MS);
     }
-    assert_emails(world, ALICE, VALID);
-    add(world, "00000003", "blocked_from_address", "true");
-    assert_int_equal(world_sync(world), 0);
-    assert_emails(world, ALICE, BLOCKED " " VALID);
+    assert_emails(fixture, ALICE, VALID);
+    add(fixture, "00000003", "blocked_from_address", "true");
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_emails(fixture, ALICE, BLOCKED " " VALID);
 }
 
 TEST_WITH(new_quarantined_mail_is_not_announced, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    world_forget(world);
-    add(world, "00000004", "dkim_fail", "false");
-    assert_int_equal(world_sync(world), 0);
-    assert_events(world, "");
-    assert_changes(world, "email 3 added;");
+    struct store_fixture *fixture = *state;
+    fixture_forget(fixture);
+    add(fixture, "00000004", "dkim_fail", "false");
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_events(fixture, "");
+    assert_changes(fixture, "email 3 added;");
 }
 
 TEST_WITH(a_mark_moves_an_email_and_is_reported, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    uint32_t email = held(world, SPF);
-    world_forget(world);
-    assert_int_equal(mark(world, email, true), 0);
-    assert_quarantined(world, "");
-    assert_int_equal(shown(world, SPF), email);
-    assert_events(world, "mail inboxes/" ALICE "/" SPF " 00000002 -;");
-    assert_changes(world, "email 1 moved;");
-    assert_int_equal(jsonl_bytes(world), index_len(world));
+    struct store_fixture *fixture = *state;
+    uint32_t email = held(fixture, SPF);
+    fixture_forget(fixture);
+    assert_int_equal(mark(fixture, email, true), 0);
+    assert_quarantined(fixture, "");
+    assert_int_equal(shown(fixture, SPF), email);
+    assert_events(fixture, "mail inboxes/" ALICE "/" SPF " 00000002 -;");
+    assert_changes(fixture, "email 1 moved;");
+    assert_int_equal(jsonl_bytes(fixture), index_len(fixture));
 
-    world_forget(world);
-    assert_int_equal(mark(world, email, false), 0);
-    assert_quarantined(world, SPF);
-    assert_events(world, "");
-    assert_int_equal(jsonl_bytes(world), index_len(world));
-    world_restart(world);
-    assert_quarantined(world, SPF);
+    fixture_forget(fixture);
+    assert_int_equal(mark(fixture, email, false), 0);
+    assert_quarantined(fixture, SPF);
+    assert_events(fixture, "");
+    assert_int_equal(jsonl_bytes(fixture), index_len(fixture));
+    fixture_restart(fixture);
+    assert_quarantined(fixture, SPF);
 }
 
 TEST_WITH(the_next_sync_shows_a_mark_that_another_client_made, set_up, tear_down)
 {
-    struct store_world *world = *state;
+    struct store_fixture *fixture = *state;
     fake_service_replace_email(
-        world->fake, "00000002",
+        fixture->fake, "00000002",
         "{\"id\": \"00000002\", \"inbox_id\": \"in-1\", \"date\": "
         "\"2026-11-20T10:00:00Z\", \"subject\": \"spf_fail\", \"status\": \"spf_fail\", "
         "\"user_mark_status\": true}");
-    world_forget(world);
-    assert_int_equal(world_sync(world), 0);
-    assert_quarantined(world, "");
-    assert_changes(world, "email 1 moved;");
-    assert_events(world, "mail inboxes/" ALICE "/" SPF " 00000002 -;");
+    fixture_forget(fixture);
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_quarantined(fixture, "");
+    assert_changes(fixture, "email 1 moved;");
+    assert_events(fixture, "mail inboxes/" ALICE "/" SPF " 00000002 -;");
 }
 
 /* The new list equals the last list, but the service must not answer "not modified". */
 TEST_WITH(the_next_sync_undoes_a_mark_that_another_client_took_back, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    fake_service_use_etags(world->fake);
-    assert_int_equal(world_sync(world), 0);
-    assert_int_equal(mark(world, held(world, SPF), true), 0);
-    assert_quarantined(world, "");
+    struct store_fixture *fixture = *state;
+    fake_service_use_etags(fixture->fake);
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_int_equal(mark(fixture, held(fixture, SPF), true), 0);
+    assert_quarantined(fixture, "");
     fake_service_replace_email(
-        world->fake, "00000002",
+        fixture->fake, "00000002",
         "{\"id\": \"00000002\", \"inbox_id\": \"in-1\", \"date\": "
         "\"2026-11-20T10:00:00Z\", \"subject\": \"spf_fail\", \"status\": \"spf_fail\", "
         "\"user_mark_status\": false}");
-    assert_int_equal(world_sync(world), 0);
-    assert_quarantined(world, SPF);
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_quarantined(fixture, SPF);
 }
 
 TEST_WITH(mail_that_stays_valid_cannot_be_moved, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    uint32_t email = shown(world, VALID);
-    world_forget(world);
-    assert_int_equal(mark(world, email, false), -EPERM);
-    assert_int_equal(shown(world, VALID), email);
-    assert_events(world, "refused inboxes/" ALICE "/" VALID
-                         " 00000001 the service counts this email as valid all the same;");
+    struct store_fixture *fixture = *state;
+    uint32_t email = shown(fixture, VALID);
+    fixture_forget(fixture);
+    assert_int_equal(mark(fixture, email, false), -EPERM);
+    assert_int_equal(shown(fixture, VALID), email);
+    assert_events(fixture, "refused inboxes/" ALICE "/" VALID
+                           " 00000001 the service counts this email as valid all the same;");
 }
 
 TEST_WITH(a_failed_mark_moves_nothing, set_up, tear_down)
 {
-    struct store_world *world = *state;
+    struct store_fixture *fixture = *state;
     static const struct {
         struct fake_outcome outcome;
         int error;
@@ -275,16 +275,16 @@ TEST_WITH(a_failed_mark_moves_nothing, set_up, tear_down)
         {{.outcome = SERVICE_REJECTED, .http_status = 404, .error = ENOENT}, -ENOENT},
         {{.outcome = SERVICE_REJECTED, .http_status = 422, .error = EINVAL}, -EINVAL},
     };
-    uint32_t email = held(world, SPF);
+    uint32_t email = held(fixture, SPF);
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        fake_service_push(world->fake, FAKE_MARK, rows[i].outcome);
-        assert_int_equal(mark(world, email, true), rows[i].error);
-        assert_quarantined(world, SPF);
+        fake_service_push(fixture->fake, FAKE_MARK, rows[i].outcome);
+        assert_int_equal(mark(fixture, email, true), rows[i].error);
+        assert_quarantined(fixture, SPF);
     }
 }
 
 struct marking {
-    struct store_world *world;
+    struct store_fixture *fixture;
     uint32_t email;
     int result;
 };
@@ -292,51 +292,51 @@ struct marking {
 static void *mark_in_thread(void *argument)
 {
     struct marking *marking = argument;
-    marking->result = mark(marking->world, marking->email, true);
+    marking->result = mark(marking->fixture, marking->email, true);
     return NULL;
 }
 
 /* The list that shows the outcome may take longer than the time-out of a mark. */
 TEST_WITH(a_mark_that_is_answered_without_a_record_ends_in_time, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    struct marking marking = {.world = world, .email = held(world, SPF)};
+    struct store_fixture *fixture = *state;
+    struct marking marking = {.fixture = fixture, .email = held(fixture, SPF)};
     struct email_view view;
     pthread_t thread;
-    fake_service_push(world->fake, FAKE_MARK, (struct fake_outcome){.without_id = true});
-    assert_int_equal(mark(world, marking.email, true), 0);
-    assert_int_equal(shown(world, SPF), marking.email);
+    fake_service_push(fixture->fake, FAKE_MARK, (struct fake_outcome){.without_id = true});
+    assert_int_equal(mark(fixture, marking.email, true), 0);
+    assert_int_equal(shown(fixture, SPF), marking.email);
 
-    assert_int_equal(mark(world, marking.email, false), 0);
-    world_forget(world);
-    unsigned int lists = fake_service_count(world->fake, FAKE_LIST_EMAILS);
-    fake_service_push(world->fake, FAKE_MARK, (struct fake_outcome){.without_id = true});
-    fake_service_close_gate(world->fake, FAKE_LIST_EMAILS);
+    assert_int_equal(mark(fixture, marking.email, false), 0);
+    fixture_forget(fixture);
+    unsigned int lists = fake_service_count(fixture->fake, FAKE_LIST_EMAILS);
+    fake_service_push(fixture->fake, FAKE_MARK, (struct fake_outcome){.without_id = true});
+    fake_service_close_gate(fixture->fake, FAKE_LIST_EMAILS);
     assert_int_equal(thread_start(&thread, "mark", mark_in_thread, &marking), 0);
-    fake_service_wait_at_gate(world->fake, FAKE_LIST_EMAILS, 1);
-    fake_clock_await_waiters(&world->clock, 1);
-    fake_clock_advance(&world->clock, 4999);
-    fake_clock_await_waiters(&world->clock, 1);
-    fake_clock_advance(&world->clock, 1);
+    fake_service_wait_at_gate(fixture->fake, FAKE_LIST_EMAILS, 1);
+    fake_clock_await_waiters(&fixture->clock, 1);
+    fake_clock_advance(&fixture->clock, 4999);
+    fake_clock_await_waiters(&fixture->clock, 1);
+    fake_clock_advance(&fixture->clock, 1);
     pthread_join(thread, NULL);
     assert_int_equal(marking.result, -EHOSTUNREACH);
-    assert_quarantined(world, SPF);
-    assert_events(world, "refused inboxes/" ALICE "/.invalid/" SPF
-                         " 00000002 the service did not list the mail in time;");
+    assert_quarantined(fixture, SPF);
+    assert_events(fixture, "refused inboxes/" ALICE "/.invalid/" SPF
+                           " 00000002 the service did not list the mail in time;");
 
     /* The list under way ends, and another list follows. */
-    fake_service_open_gate(world->fake, FAKE_LIST_EMAILS);
-    fake_service_wait_count(world->fake, FAKE_LIST_EMAILS, lists + 2);
-    assert_true(store_find_email(world->store, world_inbox(world, ALICE), SPF, &view));
+    fake_service_open_gate(fixture->fake, FAKE_LIST_EMAILS);
+    fake_service_wait_count(fixture->fake, FAKE_LIST_EMAILS, lists + 2);
+    assert_true(store_find_email(fixture->store, fixture_inbox(fixture, ALICE), SPF, &view));
 }
 
 TEST_WITH(deleted_mail_leaves_inbox_and_quarantine, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    fake_service_remove_email(world->fake, "00000002");
-    fake_service_remove_email(world->fake, "00000001");
-    assert_int_equal(world_sync_removal(world), 0);
-    assert_quarantined(world, "");
-    assert_emails(world, ALICE, BLOCKED);
-    assert_int_equal(jsonl_bytes(world), index_len(world));
+    struct store_fixture *fixture = *state;
+    fake_service_remove_email(fixture->fake, "00000002");
+    fake_service_remove_email(fixture->fake, "00000001");
+    assert_int_equal(fixture_sync_removal(fixture), 0);
+    assert_quarantined(fixture, "");
+    assert_emails(fixture, ALICE, BLOCKED);
+    assert_int_equal(jsonl_bytes(fixture), index_len(fixture));
 }

@@ -11,20 +11,20 @@
 #include "store/search_index.h"
 #include "store/store_content.h"
 #include "store/store_private.h"
-#include "unit/store/store_world.h"
+#include "unit/store/store_fixture.h"
 
 static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
 
 /* `expected` has the ids of the emails found, joined by blanks. */
-static void assert_found(struct store_world *world, const char *query, const char *expected)
+static void assert_found(struct store_fixture *fixture, const char *query, const char *expected)
 {
     _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(1 << 20);
     struct store_search found;
-    assert_int_equal(store_search(world->store, query, NULL, &found), 0);
+    assert_int_equal(store_search(fixture->store, query, NULL, &found), 0);
     for (size_t i = 0; i < found.len; i++) {
         _cleanup_free_ char *json = NULL;
         size_t len;
-        assert_int_equal(store_read_email(world->store, found.emails[i], &json, &len), 0);
+        assert_int_equal(store_read_email(fixture->store, found.emails[i], &json, &len), 0);
         const char *id = strstr(json, "\"id\": \"") + strlen("\"id\": \"");
         strbuf_appendf(&names, "%s%.*s", names.len > 0 ? " " : "", (int)strcspn(id, "\""), id);
     }
@@ -32,19 +32,19 @@ static void assert_found(struct store_world *world, const char *query, const cha
     assert_string_equal(strbuf_str(&names), expected);
 }
 
-static bool is_service_asked(struct store_world *world, const char *query)
+static bool is_service_asked(struct store_fixture *fixture, const char *query)
 {
     struct store_search found;
-    assert_int_equal(store_search(world->store, query, NULL, &found), 0);
+    assert_int_equal(store_search(fixture->store, query, NULL, &found), 0);
     bool is_asked = found.is_service_asked;
     store_search_release(&found);
     return is_asked;
 }
 
-static bool is_cut_short(struct store_world *world, const char *query)
+static bool is_cut_short(struct store_fixture *fixture, const char *query)
 {
     struct store_search found;
-    assert_int_equal(store_search(world->store, query, NULL, &found), 0);
+    assert_int_equal(store_search(fixture->store, query, NULL, &found), 0);
     bool is_truncated = found.is_truncated;
     store_search_release(&found);
     return is_truncated;
@@ -52,86 +52,86 @@ static bool is_cut_short(struct store_world *world, const char *query)
 
 /* Repeats a search for at most 20 s, until its result is complete. A search waits one second for the index.
  */
-static void await_index(struct store_world *world)
+static void await_index(struct store_fixture *fixture)
 {
-    for (int i = 0; is_cut_short(world, "invoice"); i++) {
+    for (int i = 0; is_cut_short(fixture, "invoice"); i++) {
         assert_true(i < 2000);
         usleep(10 * 1000);
     }
 }
 
-static void add(struct store_world *world, const char *inbox, const char *id, const char *date,
+static void add(struct store_fixture *fixture, const char *inbox, const char *id, const char *date,
                 const char *rest)
 {
     char json[1024];
     snprintf(json, sizeof(json),
              "{\"id\": \"%s\", \"inbox_id\": \"%s\", \"date\": \"2026-11-%sT08:00:00Z\", %s}", id, inbox,
              date, rest);
-    fake_service_add_email(world->fake, inbox, json);
+    fake_service_add_email(fixture->fake, inbox, json);
 }
 
 static int set_up(void **state)
 {
-    struct store_world *world = malloc(sizeof(*world));
-    world_init_with_alice(world);
-    world->content_cache_bytes = UINT64_C(1) << 20;
-    fake_service_add_inbox(world->fake,
+    struct store_fixture *fixture = malloc(sizeof(*fixture));
+    fixture_init_with_alice(fixture);
+    fixture->content_cache_bytes = UINT64_C(1) << 20;
+    fake_service_add_inbox(fixture->fake,
                            "{\"id\": \"in-2\", \"name\": \"bob\", \"email_address\": \"bob@inbox.example\"}");
-    fake_service_set_capabilities(world->fake, &extended);
-    add(world, "in-1", "a1", "01",
+    fake_service_set_capabilities(fixture->fake, &extended);
+    add(fixture, "in-1", "a1", "01",
         "\"subject\": \"invoice of october\", \"from_address\": {\"address\": \"shop@x.example\", \"name\": "
         "\"Shop\"}");
-    add(world, "in-1", "a2", "02",
+    add(fixture, "in-1", "a2", "02",
         "\"subject\": \"lunch\", \"from_address\": {\"address\": \"zoe@x.example\"}");
-    add(world, "in-2", "b1", "03",
+    add(fixture, "in-2", "b1", "03",
         "\"subject\": \"Invoice of November\", \"from_address\": {\"address\": \"shop@x.example\"}");
-    world_start(world);
-    assert_int_equal(world_sync(world), 0);
-    *state = world;
+    fixture_start(fixture);
+    assert_int_equal(fixture_sync(fixture), 0);
+    *state = fixture;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct store_world *world = *state;
-    world_release(world);
-    free(world);
+    struct store_fixture *fixture = *state;
+    fixture_release(fixture);
+    free(fixture);
     return 0;
 }
 
 TEST_WITH(both_inboxes_are_searched_newest_first, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    assert_found(world, "invoice", "b1 a1");
-    assert_found(world, "invoice october", "a1");
-    assert_found(world, "invoice from:shop", "b1 a1");
-    assert_found(world, "from:zoe", "a2");
-    assert_found(world, "invoice in:bob", "b1");
-    assert_found(world, "in:alice", "a2 a1");
-    assert_found(world, "in:nobody invoice", "");
-    assert_found(world, "\"of november\"", "b1");
-    assert_found(world, "nothing", "");
+    struct store_fixture *fixture = *state;
+    assert_found(fixture, "invoice", "b1 a1");
+    assert_found(fixture, "invoice october", "a1");
+    assert_found(fixture, "invoice from:shop", "b1 a1");
+    assert_found(fixture, "from:zoe", "a2");
+    assert_found(fixture, "invoice in:bob", "b1");
+    assert_found(fixture, "in:alice", "a2 a1");
+    assert_found(fixture, "in:nobody invoice", "");
+    assert_found(fixture, "\"of november\"", "b1");
+    assert_found(fixture, "nothing", "");
 }
 
 TEST_WITH(the_service_finds_mail_that_the_index_lacks, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    assert_true(is_service_asked(world, "nvoice"));
-    assert_found(world, "nvoice", "b1 a1"); /* the fake service finds parts of words */
-    assert_found(world, "nvoice ctober", "a1");
-    assert_found(world, "nvoice in:bob", "b1");
-    assert_found(world, "nvoice from:zoe", "");
+    struct store_fixture *fixture = *state;
+    assert_true(is_service_asked(fixture, "nvoice"));
+    assert_found(fixture, "nvoice", "b1 a1"); /* the fake service finds parts of words */
+    assert_found(fixture, "nvoice ctober", "a1");
+    assert_found(fixture, "nvoice in:bob", "b1");
+    assert_found(fixture, "nvoice from:zoe", "");
 }
 
 TEST_WITH(a_search_in_one_inbox_asks_the_service_for_that_inbox_alone, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    fake_service_add_inbox(world->fake,
+    struct store_fixture *fixture = *state;
+    fake_service_add_inbox(fixture->fake,
                            "{\"id\": \"in-3\", \"name\": \"c\", \"email_address\": \"Carol@inbox.example\"}");
-    assert_int_equal(world_sync(world), 0);
-    assert_true(is_service_asked(world, "invoice in:CAROL"));
-    unsigned int asked = fake_service_count(world->fake, FAKE_LIST_EMAILS);
-    struct fake_record record = fake_service_get(world->fake, FAKE_LIST_EMAILS, asked - 1);
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_true(is_service_asked(fixture, "invoice in:CAROL"));
+    unsigned int asked = fake_service_count(fixture->fake, FAKE_LIST_EMAILS);
+    struct fake_record record = fake_service_get(fixture->fake, FAKE_LIST_EMAILS, asked - 1);
     assert_string_equal("invoice", record.key);
     assert_non_null(record.text);
     assert_string_equal("in-3", record.text);
@@ -140,7 +140,7 @@ TEST_WITH(a_search_in_one_inbox_asks_the_service_for_that_inbox_alone, set_up, t
 /* With the service, which finds parts of words, and without the service. */
 TEST_WITH(operators_apply_to_hits_of_both_sides, set_up, tear_down)
 {
-    struct store_world *world = *state;
+    struct store_fixture *fixture = *state;
     static const struct {
         const char *query;
         const char *found;
@@ -165,140 +165,140 @@ TEST_WITH(operators_apply_to_hits_of_both_sides, set_up, tear_down)
         {"before:2027 -lunch in:alice", "a1"},
     };
     for (size_t pass = 0; pass < 2; pass++) {
-        fake_service_set_reachable(world->fake, pass == 0);
-        await_index(world);
+        fake_service_set_reachable(fixture->fake, pass == 0);
+        await_index(fixture);
         for (size_t i = 0; i < ARRAY_LEN(rows); i++)
-            assert_found(world, rows[i].query, rows[i].found);
+            assert_found(fixture, rows[i].query, rows[i].found);
     }
 }
 
 /* The index does not know these emails' bodies. */
 TEST_WITH(hits_of_the_service_alone_are_filtered, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    await_index(world);
-    assert_found(world, "nvoice -ctober", "b1");
-    assert_found(world, "invoice -ctober", "b1");
-    assert_found(world, "-nvoice", "a2");
-    assert_found(world, "nvoice after:2026-11-02", "b1");
-    assert_found(world, "nvoice subject:october", "a1");
-    assert_found(world, "nvoice -subject:october", "b1");
-    assert_found(world, "ctober OR unch", "a2 a1");
-    assert_found(world, "nvoice unch OR from:shop", "b1 a1");
-    assert_found(world, "nvoice has:attachment", "");
+    struct store_fixture *fixture = *state;
+    await_index(fixture);
+    assert_found(fixture, "nvoice -ctober", "b1");
+    assert_found(fixture, "invoice -ctober", "b1");
+    assert_found(fixture, "-nvoice", "a2");
+    assert_found(fixture, "nvoice after:2026-11-02", "b1");
+    assert_found(fixture, "nvoice subject:october", "a1");
+    assert_found(fixture, "nvoice -subject:october", "b1");
+    assert_found(fixture, "ctober OR unch", "a2 a1");
+    assert_found(fixture, "nvoice unch OR from:shop", "b1 a1");
+    assert_found(fixture, "nvoice has:attachment", "");
 }
 
 TEST_WITH(the_search_index_answers_without_the_service, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    fake_service_set_reachable(world->fake, false);
-    assert_false(is_service_asked(world, "invoice"));
-    assert_found(world, "invoice", "b1 a1");
-    assert_found(world, "nvoice", "");
-    world_restart(world);
-    await_index(world);
-    assert_found(world, "invoice october", "a1");
+    struct store_fixture *fixture = *state;
+    fake_service_set_reachable(fixture->fake, false);
+    assert_false(is_service_asked(fixture, "invoice"));
+    assert_found(fixture, "invoice", "b1 a1");
+    assert_found(fixture, "nvoice", "");
+    fixture_restart(fixture);
+    await_index(fixture);
+    assert_found(fixture, "invoice october", "a1");
 }
 
 TEST_WITH(a_core_server_is_never_asked_to_search, set_up, tear_down)
 {
-    struct store_world *world = *state;
+    struct store_fixture *fixture = *state;
     static const struct service_capabilities core = {.inbox_list = CAPABILITY_ABSENT};
-    fake_service_set_capabilities(world->fake, &core);
-    unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
-    assert_found(world, "invoice", "b1 a1");
-    assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before);
+    fake_service_set_capabilities(fixture->fake, &core);
+    unsigned int before = fake_service_count(fixture->fake, FAKE_LIST_EMAILS);
+    assert_found(fixture, "invoice", "b1 a1");
+    assert_int_equal(fake_service_count(fixture->fake, FAKE_LIST_EMAILS), before);
 }
 
 TEST_WITH(a_service_that_refuses_to_search_is_not_asked_again, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
-    fake_service_push(world->fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_REJECTED});
-    assert_found(world, "invoice", "b1 a1");
-    assert_found(world, "invoice", "b1 a1");
-    assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 1);
+    struct store_fixture *fixture = *state;
+    unsigned int before = fake_service_count(fixture->fake, FAKE_LIST_EMAILS);
+    fake_service_push(fixture->fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_REJECTED});
+    assert_found(fixture, "invoice", "b1 a1");
+    assert_found(fixture, "invoice", "b1 a1");
+    assert_int_equal(fake_service_count(fixture->fake, FAKE_LIST_EMAILS), before + 1);
 }
 
 /* The list of such a service may be too long to be read for each search. */
 TEST_WITH(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up, tear_down)
 {
-    struct store_world *world = *state;
+    struct store_fixture *fixture = *state;
     static const struct fake_outcome outcomes[] = {
         {.outcome = SERVICE_OK, .http_status = 200, .ignores_term = true},
         {.outcome = SERVICE_RETRY, .http_status = 200, .error = EIO, .records = 2, .ignores_term = true},
     };
     for (size_t i = 0; i < ARRAY_LEN(outcomes); i++) {
         if (i > 0)
-            world_restart(world);
-        unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
-        fake_service_push(world->fake, FAKE_LIST_EMAILS, outcomes[i]);
-        assert_found(world, "invoice", "b1 a1");
-        assert_found(world, "october", "a1");
-        assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 1);
+            fixture_restart(fixture);
+        unsigned int before = fake_service_count(fixture->fake, FAKE_LIST_EMAILS);
+        fake_service_push(fixture->fake, FAKE_LIST_EMAILS, outcomes[i]);
+        assert_found(fixture, "invoice", "b1 a1");
+        assert_found(fixture, "october", "a1");
+        assert_int_equal(fake_service_count(fixture->fake, FAKE_LIST_EMAILS), before + 1);
     }
 }
 
 TEST_WITH(each_word_costs_one_request_and_a_search_at_most_four, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    assert_found(world, "invoice", "b1 a1"); /* here the store tests whether the service searches */
-    unsigned int before = fake_service_count(world->fake, FAKE_LIST_EMAILS);
-    assert_found(world, "invoice of october", "a1");
-    assert_int_equal(fake_service_count(world->fake, FAKE_LIST_EMAILS), before + 3);
+    struct store_fixture *fixture = *state;
+    assert_found(fixture, "invoice", "b1 a1"); /* here the store tests whether the service searches */
+    unsigned int before = fake_service_count(fixture->fake, FAKE_LIST_EMAILS);
+    assert_found(fixture, "invoice of october", "a1");
+    assert_int_equal(fake_service_count(fixture->fake, FAKE_LIST_EMAILS), before + 3);
     struct store_search found;
-    assert_int_equal(store_search(world->store, "in vo oi ic ce of", NULL, &found), 0);
+    assert_int_equal(store_search(fixture->store, "in vo oi ic ce of", NULL, &found), 0);
     store_search_release(&found);
-    assert_true(fake_service_count(world->fake, FAKE_LIST_EMAILS) <= before + 7);
-    assert_found(world, "from:shop in:bob", "b1");
-    assert_true(fake_service_count(world->fake, FAKE_LIST_EMAILS) <= before + 7);
+    assert_true(fake_service_count(fixture->fake, FAKE_LIST_EMAILS) <= before + 7);
+    assert_found(fixture, "from:shop in:bob", "b1");
+    assert_true(fake_service_count(fixture->fake, FAKE_LIST_EMAILS) <= before + 7);
 }
 
 TEST_WITH(a_search_finds_mail_that_arrived_after_the_last_sync, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    add(world, "in-2", "b2", "04", "\"subject\": \"invoice of december\"");
-    assert_found(world, "december", "b2");
+    struct store_fixture *fixture = *state;
+    add(fixture, "in-2", "b2", "04", "\"subject\": \"invoice of december\"");
+    assert_found(fixture, "december", "b2");
     /* A search starts a sync for unknown emails only now and then. */
-    add(world, "in-2", "b3", "05", "\"subject\": \"invoice of january\"");
-    assert_found(world, "january", "");
-    fake_clock_advance(&world->clock, 30 * 1000);
-    assert_found(world, "january", "b3");
+    add(fixture, "in-2", "b3", "05", "\"subject\": \"invoice of january\"");
+    assert_found(fixture, "january", "");
+    fake_clock_advance(&fixture->clock, 30 * 1000);
+    assert_found(fixture, "january", "b3");
 }
 
 TEST_WITH(mail_that_is_gone_is_not_found, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    fake_service_remove_email(world->fake, "a1");
-    assert_int_equal(world_sync_removal(world), 0);
-    assert_found(world, "invoice", "b1");
-    assert_found(world, "after:2020", "b1 a2");
+    struct store_fixture *fixture = *state;
+    fake_service_remove_email(fixture->fake, "a1");
+    assert_int_equal(fixture_sync_removal(fixture), 0);
+    assert_found(fixture, "invoice", "b1");
+    assert_found(fixture, "after:2020", "b1 a2");
 }
 
 TEST_WITH(a_query_that_cannot_be_searched_is_an_error, set_up, tear_down)
 {
-    struct store_world *world = *state;
+    struct store_fixture *fixture = *state;
     struct store_search found;
-    assert_int_equal(store_search(world->store, "***", NULL, &found), -ENOENT);
-    assert_int_equal(store_search(world->store, "\xff", NULL, &found), -EILSEQ);
-    assert_int_equal(store_search(world->store, "is:unread", NULL, &found), -EINVAL);
+    assert_int_equal(store_search(fixture->store, "***", NULL, &found), -ENOENT);
+    assert_int_equal(store_search(fixture->store, "\xff", NULL, &found), -EILSEQ);
+    assert_int_equal(store_search(fixture->store, "is:unread", NULL, &found), -EINVAL);
 }
 
-static void read_content(struct store_world *world, const char *query)
+static void read_content(struct store_fixture *fixture, const char *query)
 {
     struct store_search found;
     struct store_content *content;
-    assert_int_equal(store_search(world->store, query, NULL, &found), 0);
+    assert_int_equal(store_search(fixture->store, query, NULL, &found), 0);
     assert_int_equal(found.len, 1);
-    assert_int_equal(store_content_get(world->store, found.emails[0], NULL, &content), 0);
+    assert_int_equal(store_content_get(fixture->store, found.emails[0], NULL, &content), 0);
     store_content_unref(content);
     store_search_release(&found);
 }
 
-static void give_walrus(struct store_world *world)
+static void give_walrus(struct store_fixture *fixture)
 {
     fake_service_set_content(
-        world->fake, "a2",
+        fixture->fake, "a2",
         "{\"id\": \"a2\", \"inbox_id\": \"in-1\", \"subject\": \"lunch\", \"plain_text\": \"Is the walrus "
         "coming?\", \"html\": null, \"prompt\": \"\", \"thread_prompt\": \"\", \"attachments\": [{\"id\": "
         "\"at-1\", \"filename\": \"menu.pdf\", \"content_type\": \"application/pdf\"}]}");
@@ -306,55 +306,55 @@ static void give_walrus(struct store_world *world)
 
 TEST_WITH(bodies_that_were_read_are_found_without_the_service, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    give_walrus(world);
-    assert_found(world, "walrus", "");
-    read_content(world, "from:zoe");
-    fake_service_set_reachable(world->fake, false);
-    assert_found(world, "walrus lunch", "a2");
-    assert_found(world, "menu", "a2");
-    world_restart(world);
-    assert_found(world, "walrus lunch", "a2");
-    assert_found(world, "invoice", "b1 a1");
+    struct store_fixture *fixture = *state;
+    give_walrus(fixture);
+    assert_found(fixture, "walrus", "");
+    read_content(fixture, "from:zoe");
+    fake_service_set_reachable(fixture->fake, false);
+    assert_found(fixture, "walrus lunch", "a2");
+    assert_found(fixture, "menu", "a2");
+    fixture_restart(fixture);
+    assert_found(fixture, "walrus lunch", "a2");
+    assert_found(fixture, "invoice", "b1 a1");
 }
 
 TEST_WITH(a_body_read_right_before_the_end_is_found_by_the_next_mount, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    give_walrus(world);
-    read_content(world, "from:zoe");
-    world_restart(world);
-    fake_service_set_reachable(world->fake, false);
-    assert_found(world, "walrus", "a2");
-    assert_found(world, "invoice", "b1 a1");
+    struct store_fixture *fixture = *state;
+    give_walrus(fixture);
+    read_content(fixture, "from:zoe");
+    fixture_restart(fixture);
+    fake_service_set_reachable(fixture->fake, false);
+    assert_found(fixture, "walrus", "a2");
+    assert_found(fixture, "invoice", "b1 a1");
 }
 
 TEST_WITH(attachments_of_mail_that_was_read_are_known, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    give_walrus(world);
+    struct store_fixture *fixture = *state;
+    give_walrus(fixture);
     fake_service_set_content(
-        world->fake, "a1",
+        fixture->fake, "a1",
         "{\"id\": \"a1\", \"inbox_id\": \"in-1\", \"subject\": \"invoice of october\", \"plain_text\": "
         "\"Pay.\", "
         "\"html\": null, \"prompt\": \"\", \"thread_prompt\": \"\", \"attachments\": []}");
-    await_index(world);
-    assert_found(world, "has:attachment", "");
-    assert_true(is_cut_short(world, "has:attachment"));
-    read_content(world, "from:zoe");
-    read_content(world, "subject:october");
-    assert_found(world, "has:attachment", "a2");
-    assert_found(world, "lunch has:attachment", "a2");
-    assert_found(world, "-has:attachment", "a1");
-    assert_found(world, "-has:attachment october", "a1");
+    await_index(fixture);
+    assert_found(fixture, "has:attachment", "");
+    assert_true(is_cut_short(fixture, "has:attachment"));
+    read_content(fixture, "from:zoe");
+    read_content(fixture, "subject:october");
+    assert_found(fixture, "has:attachment", "a2");
+    assert_found(fixture, "lunch has:attachment", "a2");
+    assert_found(fixture, "-has:attachment", "a1");
+    assert_found(fixture, "-has:attachment october", "a1");
     /* b1 may have an attachment. */
-    assert_true(is_cut_short(world, "has:attachment"));
-    assert_false(is_cut_short(world, "has:attachment in:alice"));
-    assert_false(is_cut_short(world, "has:attachment before:2026-11-03"));
+    assert_true(is_cut_short(fixture, "has:attachment"));
+    assert_false(is_cut_short(fixture, "has:attachment in:alice"));
+    assert_false(is_cut_short(fixture, "has:attachment before:2026-11-03"));
 }
 
 struct waiting_search {
-    struct store_world *world;
+    struct store_fixture *fixture;
     struct cancel cancel;
     int error;
 };
@@ -363,41 +363,41 @@ static void *search_and_wait(void *argument)
 {
     struct waiting_search *waiting = argument;
     struct store_search found;
-    waiting->error = store_search(waiting->world->store, "invoice", &waiting->cancel, &found);
+    waiting->error = store_search(waiting->fixture->store, "invoice", &waiting->cancel, &found);
     return NULL;
 }
 
 TEST_WITH(a_search_can_be_interrupted, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    struct waiting_search waiting = {.world = world};
+    struct store_fixture *fixture = *state;
+    struct waiting_search waiting = {.fixture = fixture};
     pthread_t thread;
     cancel_init(&waiting.cancel);
-    fake_service_close_gate(world->fake, FAKE_LIST_EMAILS);
+    fake_service_close_gate(fixture->fake, FAKE_LIST_EMAILS);
     pthread_create(&thread, NULL, search_and_wait, &waiting);
-    fake_service_wait_at_gate(world->fake, FAKE_LIST_EMAILS, 1);
+    fake_service_wait_at_gate(fixture->fake, FAKE_LIST_EMAILS, 1);
     cancel_set(&waiting.cancel);
     pthread_join(thread, NULL);
     assert_int_equal(waiting.error, -EINTR);
-    fake_service_open_gate(world->fake, FAKE_LIST_EMAILS);
+    fake_service_open_gate(fixture->fake, FAKE_LIST_EMAILS);
     cancel_release(&waiting.cancel);
 }
 
-static void remove_state(struct store_world *world, const char *path)
+static void remove_state(struct store_fixture *fixture, const char *path)
 {
-    assert_int_equal(unlinkat(world->dir.fd, path, 0), 0);
+    assert_int_equal(unlinkat(fixture->dir.fd, path, 0), 0);
 }
 
 /* The test adds more emails than are indexed in a second. */
 TEST_WITH(a_search_whose_index_lags_behind_is_truncated, set_up, tear_down)
 {
-    struct store_world *world = *state;
+    struct store_fixture *fixture = *state;
     struct connection *connection = NULL;
-    struct cache *cache = &world->store->cache;
-    await_index(world);
-    store_stop(world->store);
-    fake_service_set_reachable(world->fake, false);
-    assert_false(is_cut_short(world, "invoice"));
+    struct cache *cache = &fixture->store->cache;
+    await_index(fixture);
+    store_stop(fixture->store);
+    fake_service_set_reachable(fixture->fake, false);
+    assert_false(is_cut_short(fixture, "invoice"));
     assert_int_equal(cache_begin_write(cache, &connection), 0);
     int error = query_execute(connection->db,
                               "WITH RECURSIVE numbers (number) AS"
@@ -405,18 +405,18 @@ TEST_WITH(a_search_whose_index_lags_behind_is_truncated, set_up, tear_down)
                               " INSERT INTO search_pending SELECT number, NULL, NULL FROM numbers",
                               "");
     assert_int_equal(cache_end_write(cache, error), 0);
-    assert_true(is_cut_short(world, "invoice"));
+    assert_true(is_cut_short(fixture, "invoice"));
 }
 
 TEST_WITH(a_lost_search_index_is_rebuilt, set_up, tear_down)
 {
-    struct store_world *world = *state;
-    assert_found(world, "invoice", "b1 a1");
-    world_close(world);
-    remove_state(world, "cache/mail.sqlite3");
-    world_start(world);
-    assert_int_equal(world_sync(world), 0);
-    fake_service_set_reachable(world->fake, false);
-    await_index(world);
-    assert_found(world, "invoice", "b1 a1");
+    struct store_fixture *fixture = *state;
+    assert_found(fixture, "invoice", "b1 a1");
+    fixture_close(fixture);
+    remove_state(fixture, "cache/mail.sqlite3");
+    fixture_start(fixture);
+    assert_int_equal(fixture_sync(fixture), 0);
+    fake_service_set_reachable(fixture->fake, false);
+    await_index(fixture);
+    assert_found(fixture, "invoice", "b1 a1");
 }
