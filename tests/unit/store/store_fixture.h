@@ -168,6 +168,15 @@ static inline void fixture_release(struct store_fixture *fixture)
     temp_dir_release(&fixture->dir);
 }
 
+/* For TEST_WITH(): releases and frees the fixture. */
+static inline int fixture_tear_down(void **state)
+{
+    struct store_fixture *fixture = *state;
+    fixture_release(fixture);
+    free(fixture);
+    return 0;
+}
+
 static inline int fixture_sync(struct store_fixture *fixture)
 {
     _cleanup_free_ char *reason = NULL;

@@ -34,14 +34,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct store_fixture *fixture = *state;
-    fixture_release(fixture);
-    free(fixture);
-    return 0;
-}
-
 #define VALID "20261120T100000Z_valid_00000001.json"
 #define SPF "20261120T100000Z_spf-fail_00000002.json"
 #define DKIM "20261120T100000Z_dkim-fail_00000005.json"
@@ -102,7 +94,7 @@ static size_t index_len(struct store_fixture *fixture)
     return len;
 }
 
-TEST_WITH(quarantined_mail_is_listed_apart, set_up, tear_down)
+TEST_WITH(quarantined_mail_is_listed_apart, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     assert_true(store_shows_quarantine(fixture->store));
@@ -117,7 +109,7 @@ TEST_WITH(quarantined_mail_is_listed_apart, set_up, tear_down)
     assert_int_equal(jsonl_bytes(fixture), index_len(fixture));
 }
 
-TEST_WITH(quarantine_costs_no_extra_request, set_up, tear_down)
+TEST_WITH(quarantine_costs_no_extra_request, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     unsigned int before = fake_service_count(fixture->fake, FAKE_LIST_EMAILS);
@@ -138,7 +130,7 @@ TEST(a_core_server_shows_whatever_it_lists)
     fixture_release(&fixture);
 }
 
-TEST_WITH(a_service_that_refuses_with_invalid_is_asked_without_it, set_up, tear_down)
+TEST_WITH(a_service_that_refuses_with_invalid_is_asked_without_it, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     fake_service_push(fixture->fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_REJECTED});
@@ -156,7 +148,7 @@ TEST_WITH(a_service_that_refuses_with_invalid_is_asked_without_it, set_up, tear_
 }
 
 /* A 404 is not remembered as a refusal of with_invalid. */
-TEST_WITH(a_refused_parameter_is_tried_again_later, set_up, tear_down)
+TEST_WITH(a_refused_parameter_is_tried_again_later, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     fake_service_push(fixture->fake, FAKE_LIST_EMAILS,
@@ -169,7 +161,7 @@ TEST_WITH(a_refused_parameter_is_tried_again_later, set_up, tear_down)
 }
 
 /* "Not modified" must not refer to the answer to a request without the parameter. */
-TEST_WITH(quarantined_mail_is_shown_again_after_refused_lists, set_up, tear_down)
+TEST_WITH(quarantined_mail_is_shown_again_after_refused_lists, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     fake_service_use_etags(fixture->fake);
@@ -187,7 +179,7 @@ TEST_WITH(quarantined_mail_is_shown_again_after_refused_lists, set_up, tear_down
     assert_emails(fixture, ALICE, BLOCKED " " VALID);
 }
 
-TEST_WITH(new_quarantined_mail_is_not_announced, set_up, tear_down)
+TEST_WITH(new_quarantined_mail_is_not_announced, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     fixture_forget(fixture);
@@ -197,7 +189,7 @@ TEST_WITH(new_quarantined_mail_is_not_announced, set_up, tear_down)
     assert_changes(fixture, "email 3 added;");
 }
 
-TEST_WITH(a_mark_moves_an_email_and_is_reported, set_up, tear_down)
+TEST_WITH(a_mark_moves_an_email_and_is_reported, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     uint32_t email = held(fixture, SPF);
@@ -218,7 +210,7 @@ TEST_WITH(a_mark_moves_an_email_and_is_reported, set_up, tear_down)
     assert_quarantined(fixture, SPF);
 }
 
-TEST_WITH(the_next_sync_shows_a_mark_that_another_client_made, set_up, tear_down)
+TEST_WITH(the_next_sync_shows_a_mark_that_another_client_made, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     fake_service_replace_email(
@@ -234,7 +226,7 @@ TEST_WITH(the_next_sync_shows_a_mark_that_another_client_made, set_up, tear_down
 }
 
 /* The new list equals the last list, but the service must not answer "not modified". */
-TEST_WITH(the_next_sync_undoes_a_mark_that_another_client_took_back, set_up, tear_down)
+TEST_WITH(the_next_sync_undoes_a_mark_that_another_client_took_back, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     fake_service_use_etags(fixture->fake);
@@ -250,7 +242,7 @@ TEST_WITH(the_next_sync_undoes_a_mark_that_another_client_took_back, set_up, tea
     assert_quarantined(fixture, SPF);
 }
 
-TEST_WITH(mail_that_stays_valid_cannot_be_moved, set_up, tear_down)
+TEST_WITH(mail_that_stays_valid_cannot_be_moved, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     uint32_t email = shown(fixture, VALID);
@@ -261,7 +253,7 @@ TEST_WITH(mail_that_stays_valid_cannot_be_moved, set_up, tear_down)
                            " 00000001 the service counts this email as valid all the same;");
 }
 
-TEST_WITH(a_failed_mark_moves_nothing, set_up, tear_down)
+TEST_WITH(a_failed_mark_moves_nothing, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     static const struct {
@@ -297,7 +289,7 @@ static void *mark_in_thread(void *argument)
 }
 
 /* The list that shows the outcome may take longer than the time-out of a mark. */
-TEST_WITH(a_mark_that_is_answered_without_a_record_ends_in_time, set_up, tear_down)
+TEST_WITH(a_mark_that_is_answered_without_a_record_ends_in_time, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     struct marking marking = {.fixture = fixture, .email = held(fixture, SPF)};
@@ -330,7 +322,7 @@ TEST_WITH(a_mark_that_is_answered_without_a_record_ends_in_time, set_up, tear_do
     assert_true(store_find_email(fixture->store, fixture_inbox(fixture, ALICE), SPF, &view));
 }
 
-TEST_WITH(deleted_mail_leaves_inbox_and_quarantine, set_up, tear_down)
+TEST_WITH(deleted_mail_leaves_inbox_and_quarantine, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     fake_service_remove_email(fixture->fake, "00000002");

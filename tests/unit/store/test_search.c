@@ -91,15 +91,7 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct store_fixture *fixture = *state;
-    fixture_release(fixture);
-    free(fixture);
-    return 0;
-}
-
-TEST_WITH(both_inboxes_are_searched_newest_first, set_up, tear_down)
+TEST_WITH(both_inboxes_are_searched_newest_first, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     assert_found(fixture, "invoice", "b1 a1");
@@ -113,7 +105,7 @@ TEST_WITH(both_inboxes_are_searched_newest_first, set_up, tear_down)
     assert_found(fixture, "nothing", "");
 }
 
-TEST_WITH(the_service_finds_mail_that_the_index_lacks, set_up, tear_down)
+TEST_WITH(the_service_finds_mail_that_the_index_lacks, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     assert_true(is_service_asked(fixture, "nvoice"));
@@ -123,7 +115,7 @@ TEST_WITH(the_service_finds_mail_that_the_index_lacks, set_up, tear_down)
     assert_found(fixture, "nvoice from:zoe", "");
 }
 
-TEST_WITH(a_search_in_one_inbox_asks_the_service_for_that_inbox_alone, set_up, tear_down)
+TEST_WITH(a_search_in_one_inbox_asks_the_service_for_that_inbox_alone, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     fake_service_add_inbox(fixture->fake,
@@ -138,7 +130,7 @@ TEST_WITH(a_search_in_one_inbox_asks_the_service_for_that_inbox_alone, set_up, t
 }
 
 /* With the service, which finds parts of words, and without the service. */
-TEST_WITH(operators_apply_to_hits_of_both_sides, set_up, tear_down)
+TEST_WITH(operators_apply_to_hits_of_both_sides, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     static const struct {
@@ -173,7 +165,7 @@ TEST_WITH(operators_apply_to_hits_of_both_sides, set_up, tear_down)
 }
 
 /* The index does not know these emails' bodies. */
-TEST_WITH(hits_of_the_service_alone_are_filtered, set_up, tear_down)
+TEST_WITH(hits_of_the_service_alone_are_filtered, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     await_index(fixture);
@@ -188,7 +180,7 @@ TEST_WITH(hits_of_the_service_alone_are_filtered, set_up, tear_down)
     assert_found(fixture, "nvoice has:attachment", "");
 }
 
-TEST_WITH(the_search_index_answers_without_the_service, set_up, tear_down)
+TEST_WITH(the_search_index_answers_without_the_service, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     fake_service_set_reachable(fixture->fake, false);
@@ -200,7 +192,7 @@ TEST_WITH(the_search_index_answers_without_the_service, set_up, tear_down)
     assert_found(fixture, "invoice october", "a1");
 }
 
-TEST_WITH(a_core_server_is_never_asked_to_search, set_up, tear_down)
+TEST_WITH(a_core_server_is_never_asked_to_search, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     static const struct service_capabilities core = {.inbox_list = CAPABILITY_ABSENT};
@@ -210,7 +202,7 @@ TEST_WITH(a_core_server_is_never_asked_to_search, set_up, tear_down)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_LIST_EMAILS), before);
 }
 
-TEST_WITH(a_service_that_refuses_to_search_is_not_asked_again, set_up, tear_down)
+TEST_WITH(a_service_that_refuses_to_search_is_not_asked_again, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     unsigned int before = fake_service_count(fixture->fake, FAKE_LIST_EMAILS);
@@ -221,7 +213,7 @@ TEST_WITH(a_service_that_refuses_to_search_is_not_asked_again, set_up, tear_down
 }
 
 /* The list of such a service may be too long to be read for each search. */
-TEST_WITH(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up, tear_down)
+TEST_WITH(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     static const struct fake_outcome outcomes[] = {
@@ -239,7 +231,7 @@ TEST_WITH(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up, t
     }
 }
 
-TEST_WITH(each_word_costs_one_request_and_a_search_at_most_four, set_up, tear_down)
+TEST_WITH(each_word_costs_one_request_and_a_search_at_most_four, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     assert_found(fixture, "invoice", "b1 a1"); /* here the store tests whether the service searches */
@@ -254,7 +246,7 @@ TEST_WITH(each_word_costs_one_request_and_a_search_at_most_four, set_up, tear_do
     assert_true(fake_service_count(fixture->fake, FAKE_LIST_EMAILS) <= before + 7);
 }
 
-TEST_WITH(a_search_finds_mail_that_arrived_after_the_last_sync, set_up, tear_down)
+TEST_WITH(a_search_finds_mail_that_arrived_after_the_last_sync, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     add(fixture, "in-2", "b2", "04", "\"subject\": \"invoice of december\"");
@@ -266,7 +258,7 @@ TEST_WITH(a_search_finds_mail_that_arrived_after_the_last_sync, set_up, tear_dow
     assert_found(fixture, "january", "b3");
 }
 
-TEST_WITH(mail_that_is_gone_is_not_found, set_up, tear_down)
+TEST_WITH(mail_that_is_gone_is_not_found, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     fake_service_remove_email(fixture->fake, "a1");
@@ -275,7 +267,7 @@ TEST_WITH(mail_that_is_gone_is_not_found, set_up, tear_down)
     assert_found(fixture, "after:2020", "b1 a2");
 }
 
-TEST_WITH(a_query_that_cannot_be_searched_is_an_error, set_up, tear_down)
+TEST_WITH(a_query_that_cannot_be_searched_is_an_error, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     struct store_search found;
@@ -304,7 +296,7 @@ static void give_walrus(struct store_fixture *fixture)
         "\"at-1\", \"filename\": \"menu.pdf\", \"content_type\": \"application/pdf\"}]}");
 }
 
-TEST_WITH(bodies_that_were_read_are_found_without_the_service, set_up, tear_down)
+TEST_WITH(bodies_that_were_read_are_found_without_the_service, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     give_walrus(fixture);
@@ -318,7 +310,7 @@ TEST_WITH(bodies_that_were_read_are_found_without_the_service, set_up, tear_down
     assert_found(fixture, "invoice", "b1 a1");
 }
 
-TEST_WITH(a_body_read_right_before_the_end_is_found_by_the_next_mount, set_up, tear_down)
+TEST_WITH(a_body_read_right_before_the_end_is_found_by_the_next_mount, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     give_walrus(fixture);
@@ -329,7 +321,7 @@ TEST_WITH(a_body_read_right_before_the_end_is_found_by_the_next_mount, set_up, t
     assert_found(fixture, "invoice", "b1 a1");
 }
 
-TEST_WITH(attachments_of_mail_that_was_read_are_known, set_up, tear_down)
+TEST_WITH(attachments_of_mail_that_was_read_are_known, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     give_walrus(fixture);
@@ -367,7 +359,7 @@ static void *search_and_wait(void *argument)
     return NULL;
 }
 
-TEST_WITH(a_search_can_be_interrupted, set_up, tear_down)
+TEST_WITH(a_search_can_be_interrupted, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     struct waiting_search waiting = {.fixture = fixture};
@@ -389,7 +381,7 @@ static void remove_state(struct store_fixture *fixture, const char *path)
 }
 
 /* The test adds more emails than are indexed in a second. */
-TEST_WITH(a_search_whose_index_lags_behind_is_truncated, set_up, tear_down)
+TEST_WITH(a_search_whose_index_lags_behind_is_truncated, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     struct connection *connection = NULL;
@@ -408,7 +400,7 @@ TEST_WITH(a_search_whose_index_lags_behind_is_truncated, set_up, tear_down)
     assert_true(is_cut_short(fixture, "invoice"));
 }
 
-TEST_WITH(a_lost_search_index_is_rebuilt, set_up, tear_down)
+TEST_WITH(a_lost_search_index_is_rebuilt, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     assert_found(fixture, "invoice", "b1 a1");

@@ -34,14 +34,6 @@ static int set_up(void **state)
     return 0;
 }
 
-static int tear_down(void **state)
-{
-    struct store_fixture *fixture = *state;
-    fixture_release(fixture);
-    free(fixture);
-    return 0;
-}
-
 static void assert_sent(struct store_fixture *fixture, const char *expected)
 {
     _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(1 << 16);
@@ -55,7 +47,7 @@ static void assert_sent(struct store_fixture *fixture, const char *expected)
 #define FIRST "20261120T100000Z_s_00000001.json"
 #define SECOND "20261120T100000Z_s_00000002.json"
 
-TEST_WITH(sent_mail_is_listed_and_survives_a_restart, set_up, tear_down)
+TEST_WITH(sent_mail_is_listed_and_survives_a_restart, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     struct email_view view;
@@ -77,7 +69,7 @@ TEST_WITH(sent_mail_is_listed_and_survives_a_restart, set_up, tear_down)
     assert_sent(fixture, SECOND " " FIRST);
 }
 
-TEST_WITH(sent_mail_is_removed_only_after_two_lists_without_it, set_up, tear_down)
+TEST_WITH(sent_mail_is_removed_only_after_two_lists_without_it, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     fake_service_remove_outbound(fixture->fake);
@@ -90,7 +82,7 @@ TEST_WITH(sent_mail_is_removed_only_after_two_lists_without_it, set_up, tear_dow
     assert_sent(fixture, "");
 }
 
-TEST_WITH(new_sent_mail_is_reported, set_up, tear_down)
+TEST_WITH(new_sent_mail_is_reported, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     fixture_forget(fixture);
@@ -105,7 +97,7 @@ TEST_WITH(new_sent_mail_is_reported, set_up, tear_down)
     assert_non_null(strstr(strbuf_str(&fixture->changes), expected));
 }
 
-TEST_WITH(sent_mail_costs_one_request_a_sync, set_up, tear_down)
+TEST_WITH(sent_mail_costs_one_request_a_sync, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     unsigned int before = fake_service_count(fixture->fake, FAKE_LIST_OUTBOUND);
@@ -113,7 +105,7 @@ TEST_WITH(sent_mail_costs_one_request_a_sync, set_up, tear_down)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_LIST_OUTBOUND), before + 1);
 }
 
-TEST_WITH(a_failed_list_of_sent_mail_does_not_fail_the_sync, set_up, tear_down)
+TEST_WITH(a_failed_list_of_sent_mail_does_not_fail_the_sync, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     static const enum service_outcome outcomes[] = {SERVICE_RETRY, SERVICE_REJECTED, SERVICE_ABSENT,
@@ -135,7 +127,7 @@ TEST(a_core_server_is_not_asked_for_sent_mail)
     fixture_release(&fixture);
 }
 
-TEST_WITH(hidden_sent_mail_stays_hidden, set_up, tear_down)
+TEST_WITH(hidden_sent_mail_stays_hidden, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     store_hide_sent(fixture->store, "00000002");
@@ -151,7 +143,7 @@ TEST_WITH(hidden_sent_mail_stays_hidden, set_up, tear_down)
 }
 
 /* Makes a cache of version 0.2, in which 00000002 is hidden. */
-TEST_WITH(mail_that_version_0_2_hid_stays_hidden, set_up, tear_down)
+TEST_WITH(mail_that_version_0_2_hid_stays_hidden, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     char path[64];
