@@ -410,11 +410,6 @@ enum tree_caching tree_handle_caching(const struct tree_handle *handle)
     return handle->caching;
 }
 
-bool tree_handle_is_writable(const struct tree_handle *handle)
-{
-    return (handle->flags & O_ACCMODE) != O_RDONLY;
-}
-
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     *ret = (struct tree_data){.fd = -1};
