@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -76,11 +77,11 @@ int maildrop_leave(const struct invocation *invocation, const char *text, size_t
 
 /* ---------------------------------------------------------------- sending the messages */
 
-struct maildrop {
+struct queue_run {
+    const struct invocation *invocation; /* the call of -q */
     int folder;
     int failed_folder;
-    maildrop_send_fn *send;
-    void *context;
+    int mount; /* -1 before the first message; a negative status if the mount cannot be opened */
     unsigned int failed_messages;
 };
 
@@ -121,15 +122,36 @@ static int read_message(struct span content, struct invocation *invocation)
     return recipient != NULL ? 0 : -EBADMSG;
 }
 
-/* Reads only regular files with one name, as inboxfs-maildrop makes them. Returns a status of sysexits.h. */
-static int send_file(const struct maildrop *maildrop, const char *name, uid_t *ret_owner)
+/* Sends a message that any user may have left, with anything in it. Returns a status. */
+static int send_message(struct queue_run *run, struct invocation *invocation, const char *file_name)
+{
+    char name[MAILDROP_NAME_SIZE + sizeof(".eml")];
+    if (invocation->root == NULL)
+        invocation->root = run->invocation->root;
+    if (strlen(file_name) >= MAILDROP_NAME_SIZE)
+        return EX_DATAERR;
+    if (run->mount == -1) {
+        _cleanup_free_ char *reason = NULL;
+        run->mount = mount_open(run->invocation, &reason);
+        if (run->mount < 0)
+            log_error("%s", reason);
+    }
+    if (run->mount < 0)
+        return EX_TEMPFAIL;
+    snprintf(name, sizeof(name), "%s.eml", file_name);
+    /* After a crash a message that was sent may be in the maildrop still. */
+    return mount_has_message(run->mount, name) ? EX_OK : submit_to_mount(invocation, run->mount, name);
+}
+
+/* Reads only regular files with one name, as inboxfs-maildrop makes them. Returns a status. */
+static int send_file(struct queue_run *run, const char *name, uid_t *ret_owner)
 {
     struct stat status;
     struct invocation invocation = {.recipients = NULL};
     _cleanup_free_ char *bytes = NULL;
     size_t len = 0;
     _cleanup_close_ int fd =
-        openat(maildrop->folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+        openat(run->folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
     if (fd < 0)
         return errno == EMFILE || errno == ENFILE || errno == ENOMEM ? EX_TEMPFAIL : EX_DATAERR;
     if (fstat(fd, &status) != 0 || !S_ISREG(status.st_mode) || status.st_nlink != 1)
@@ -140,45 +162,64 @@ static int send_file(const struct maildrop *maildrop, const char *name, uid_t *r
         error = read_message((struct span){bytes, len}, &invocation);
     int result = error == -EBADMSG || error == -EFBIG ? EX_DATAERR : EX_TEMPFAIL;
     if (error == 0)
-        result = maildrop->send(maildrop->context, &invocation, name);
+        result = send_message(run, &invocation, name);
     free(invocation.recipients);
     return result;
 }
 
-/* Returns true if the message has left the maildrop. */
-static bool take_out(struct maildrop *maildrop, const char *name)
+/* Sends a message, and removes its file; moves the file to MAILDROP_FAILED if the message can never be sent.
+ * Returns true if the file has left the maildrop. */
+static bool empty_file(struct queue_run *run, const char *name)
 {
     uid_t owner = (uid_t)-1;
-    switch (send_file(maildrop, name, &owner)) {
+    switch (send_file(run, name, &owner)) {
     case EX_OK:
-        return unlinkat(maildrop->folder, name, 0) == 0;
+        return unlinkat(run->folder, name, 0) == 0;
     case EX_USAGE:
     case EX_DATAERR:
     case EX_NOUSER:
         log_error("the message of user %d is kept as %s/%s", (int)owner, MAILDROP_FAILED, name);
-        maildrop->failed_messages++;
-        return renameat(maildrop->folder, name, maildrop->failed_folder, name) == 0;
+        run->failed_messages++;
+        return renameat(run->folder, name, run->failed_folder, name) == 0;
     default:
         return false;
     }
 }
 
-int maildrop_run(maildrop_send_fn *send, void *context, unsigned int *ret_failed)
+/* Mails root, if the alias file names an address for root: the users who left these messages got status 0. */
+static void report_failed(const struct queue_run *run)
+{
+    char name[MESSAGE_NAME_SIZE];
+    char *no_recipient = NULL;
+    _cleanup_free_ char *text = g_strdup_printf(
+        "To: root\nSubject: Mail of this machine could not be sent\nAuto-Submitted: auto-generated\n\n"
+        "%u messages that users of this machine left could not be sent. They are kept in\n%s\n"
+        "The journal has the reasons: journalctl -u inboxfs-mta.service\n",
+        run->failed_messages, MAILDROP_FAILED);
+    const struct invocation invocation = {.root = run->invocation->root,
+                                          .reads_headers = true,
+                                          .ignores_dots = true,
+                                          .recipients = &no_recipient,
+                                          .text = {text, strlen(text)}};
+    if (mount_make_name(name) == 0)
+        submit_to_mount(&invocation, run->mount, name);
+}
+
+int maildrop_send_all(const struct invocation *invocation)
 {
     struct stat status;
     struct dirent **entries = NULL;
     _cleanup_close_ int folder = open(MAILDROP_FOLDER, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     _cleanup_close_ int failed = open(MAILDROP_FAILED, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    struct maildrop maildrop = {folder, failed, send, context, 0};
-    *ret_failed = 0;
+    struct queue_run run = {invocation, folder, failed, -1, 0};
     if (folder < 0 || fstat(folder, &status) != 0 || status.st_uid != geteuid())
-        return 0;
+        return EX_OK;
     int count = scandirat(folder, ".", &entries, NULL, alphasort);
     bool is_empty = count >= 0;
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
         if (name[0] != '.')
-            is_empty = take_out(&maildrop, name) && is_empty;
+            is_empty = empty_file(&run, name) && is_empty;
         else if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
                  fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
                  status.st_mtime < time(NULL) - ABANDONED_AFTER_SECONDS)
@@ -186,6 +227,8 @@ int maildrop_run(maildrop_send_fn *send, void *context, unsigned int *ret_failed
         free(entries[i]);
     }
     free(entries);
-    *ret_failed = maildrop.failed_messages;
-    return is_empty ? 0 : -EAGAIN;
+    if (run.failed_messages > 0 && run.mount >= 0)
+        report_failed(&run);
+    cleanup_close(&run.mount);
+    return is_empty ? EX_OK : EX_TEMPFAIL;
 }

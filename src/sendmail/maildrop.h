@@ -39,13 +39,9 @@ bool maildrop_exists(void);
  * shows whether the message is durable. Returns only on failure: -errno. */
 int maildrop_leave(const struct invocation *invocation, const char *text, size_t len);
 
-/* Sends one message, by an invocation that may only send. `name` is the file's name, which a message that is
- * passed again after a crash still has. Returns a status of sysexits.h. */
-typedef int maildrop_send_fn(void *context, struct invocation *invocation, const char *name);
-
-/* Passes all messages to `send`, the oldest first. Removes each sent message. Moves messages that can never
- * be sent to MAILDROP_FAILED, and counts them in *ret_failed. Leaves messages that may be sent later. Does
- * nothing unless this user owns the maildrop. Returns 0, or -EAGAIN if messages are left. */
-int maildrop_run(maildrop_send_fn *send, void *context, unsigned int *ret_failed);
+/* Sends all messages of the maildrop, the oldest first, by the mount of the call. Moves messages that can
+ * never be sent to MAILDROP_FAILED, and mails root about them; leaves messages that may be sent later. Does
+ * nothing unless this user owns the maildrop. Returns EX_OK; EX_TEMPFAIL if messages are left. */
+int maildrop_send_all(const struct invocation *invocation);
 
 #endif

@@ -162,7 +162,7 @@ static int run(struct invocation *invocation)
     case MODE_LIST_QUEUE:
         return mount_list_queue(invocation);
     case MODE_RUN_QUEUE:
-        return submit_queue(invocation);
+        return maildrop_send_all(invocation);
     case MODE_SMTP:
         return *invocation->recipients == NULL
                    ? sendmail_smtp_run(invocation)

@@ -103,7 +103,6 @@ int local_names_init(struct local_names *names, const struct invocation *invocat
         .mount = mount,
         .path = invocation->aliases != NULL ? invocation->aliases : "/etc/aliases",
         .root = invocation->root,
-        .defers_names = mount < 0,
     };
     if (gethostname(host, sizeof(host) - 1) == 0 && host[0] != '\0') {
         char *lower = g_ascii_strdown(host, -1);
@@ -191,9 +190,10 @@ static int add_address(const struct local_names *names, const struct address *ad
     const struct source next = {alias != NULL ? alias : root, given_name, source->depth + 1, alias == NULL};
     if (next.text != NULL && source->depth < ALIAS_DEPTH_MAX)
         return add_source(names, &next, recipients);
-    if (!names->defers_names)
+    if (names->mount >= 0)
         return complain(EX_NOUSER, "%s is no email address: give it one in %s, or use --root=ADDRESS",
                         given_name, names->path);
+    /* The owner of the maildrop may have an alias. */
     _cleanup_free_ char *deferred = g_strconcat(name, "@localhost", NULL);
     return recipients_add(recipients, &(struct address){.address = deferred});
 }

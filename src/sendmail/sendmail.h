@@ -88,7 +88,6 @@ struct local_names {
     char *aliases;     /* the content of the alias file; NULL if there is none */
     const char *path;  /* path of the alias file */
     const char *root;  /* recipient of mail for local names without an alias; or NULL */
-    bool defers_names; /* a name without an alias is no error: the maildrop's owner may have an alias */
 };
 
 /* Reads the files. `mount` (-1: none) is borrowed. The caller always releases `names`. Returns a status. */
@@ -146,8 +145,8 @@ int submit_message(const struct invocation *invocation);
 /* Checks a recipient of an SMTP client: an address or a local name. Returns a status. */
 int submit_check_recipient(const struct invocation *invocation, const char *recipient);
 
-/* Sends all messages of the maildrop. Returns a status. */
-int submit_queue(const struct invocation *invocation);
+/* Sends the message of the call by this mount, as `name`. Returns a status. */
+int submit_to_mount(const struct invocation *invocation, int mount, const char *name);
 
 /* Serves an SMTP client on standard input and output until QUIT or the end of the input. Returns the exit
  * status. */
