@@ -106,57 +106,27 @@ static void background_ready(int ready_fd)
 
 /* ---------------------------------------------------------------- the service manager */
 
-/*
- * systemd's Type=notify: a datagram of lines to the Unix socket that NOTIFY_SOCKET names (sd_notify(3)). Only
- * a daemon in the foreground sends it: in the background it is not the main process of a service.
- */
 enum {
     MANAGER_WAIT_S = 5 /* the longest wait for a busy manager */
 };
 
-/* A path that begins with @ is an abstract address, which has no file. */
-static int connect_manager(const char *path)
+/* Sends lines to the socket of systemd's Type=notify (sd_notify(3)), unless `path` is NULL or "". A path that
+ * begins with @ is an abstract address, which has no file. */
+static void notify_manager(const char *path, const char *lines)
 {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    size_t len = strlen(path);
-    if ((path[0] != '/' && path[0] != '@') || len >= sizeof(address.sun_path))
-        return -EINVAL;
+    const struct timeval wait = {.tv_sec = MANAGER_WAIT_S};
+    if (path == NULL || *path == '\0')
+        return;
+    size_t len = MIN(strlen(path), sizeof(address.sun_path)); /* no socket has a longer path */
     memcpy(address.sun_path, path, len);
     if (path[0] == '@')
         address.sun_path[0] = '\0';
-    const struct timeval wait = {.tv_sec = MANAGER_WAIT_S};
     _cleanup_close_ int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
     if (fd < 0 || setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &wait, sizeof(wait)) != 0 ||
-        connect(fd, (const struct sockaddr *)&address,
-                (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) != 0)
-        return -errno;
-    return TAKE_FD(fd);
-}
-
-static void notify_manager(int manager_fd, const char *lines)
-{
-    if (manager_fd >= 0 && send(manager_fd, lines, strlen(lines), MSG_NOSIGNAL) < 0)
-        log_warning("cannot tell the service manager: %s", strerror(errno));
-}
-
-/* Returns a descriptor, or -1 if there is no manager. Unsets the manager's variables, which must not reach
- * child processes. */
-static int open_manager(bool is_foreground)
-{
-    const char *path = getenv("NOTIFY_SOCKET");
-    int fd = -1;
-    if (is_foreground && path != NULL && *path != '\0' && (fd = connect_manager(path)) < 0)
-        log_warning("cannot reach the service manager on %s: %s", path, strerror(-fd));
-    /* Only a request to the daemon's own mount would be a true sign of life. But such a request would wake an
-     * idle daemon, and a thread that waits for the answer would keep a killed daemon from ending. */
-    if (fd >= 0 && getenv("WATCHDOG_USEC") != NULL) {
-        log_warning("WatchdogSec= is switched off: this program gives no sign of life at intervals");
-        notify_manager(fd, "WATCHDOG_USEC=0");
-    }
-    unsetenv("NOTIFY_SOCKET");
-    unsetenv("WATCHDOG_USEC");
-    unsetenv("WATCHDOG_PID");
-    return fd;
+        sendto(fd, lines, strlen(lines), MSG_NOSIGNAL, (const struct sockaddr *)&address,
+               (socklen_t)(offsetof(struct sockaddr_un, sun_path) + len)) < 0)
+        log_warning("cannot reach the service manager on %s: %s", path, strerror(errno));
 }
 
 /* ---------------------------------------------------------------- the mount point */
@@ -205,8 +175,8 @@ struct daemon {
     struct fs_session *session;
     struct watch_helper watch_helper;
     struct inherited_descriptors inherited; /* the descriptors that the caller left open */
-    int manager_fd;                         /* socket to the service manager; -1 without a manager */
-    int failure_status;                     /* the exit status if the daemon cannot start */
+    const char *manager; /* path of the service manager's socket; NULL without one or in the background */
+    int failure_status;  /* the exit status if the daemon cannot start */
 };
 
 /* Logs what failed, with the layer's reason or, if that is NULL, the errno. Frees the reason. */
@@ -432,23 +402,20 @@ static int serve(struct daemon *daemon, int ready_fd)
     if (error == 0) {
         if (ready_fd >= 0)
             background_ready(ready_fd);
-        _cleanup_free_ char *status =
-            g_strdup_printf("STATUS=%s is mounted on %s", mount_name(daemon), daemon->options->mountpoint);
-        g_strdelimit(status, "\n", '?'); /* a line end would begin another message to the manager */
-        notify_manager(daemon->manager_fd, "READY=1");
-        notify_manager(daemon->manager_fd, status);
+        _cleanup_free_ char *ready = g_strdup_printf("READY=1\nSTATUS=%s is mounted on %s",
+                                                     mount_name(daemon), daemon->options->mountpoint);
+        notify_manager(daemon->manager, ready);
         /* The progress line would mix with the requests that -d shows. */
         struct progress progress = {.store = daemon->store, .outbox = daemon->outbox};
         bool has_progress =
             daemon->options->is_foreground && !daemon->options->is_debug && progress_begin(&progress);
         int number = network_watch_until(&ending, daemon->store, has_progress ? &progress : NULL);
         log_debug("ending on signal %d", number);
-        notify_manager(daemon->manager_fd, "STOPPING=1");
+        notify_manager(daemon->manager, "STOPPING=1");
         if (has_progress)
             progress_end(&progress);
     }
     stop_and_close(daemon);
-    cleanup_close(&daemon->manager_fd);
     return error;
 }
 
@@ -464,7 +431,14 @@ static int daemon_run(const struct options *options)
         log_error("cannot go into the background: %s", strerror(-error));
         return EXIT_FAILURE;
     }
-    daemon.manager_fd = open_manager(options->is_foreground);
+    /* In the background the daemon is not the main process of a service. */
+    daemon.manager = options->is_foreground ? getenv("NOTIFY_SOCKET") : NULL;
+    /* Only a request to the daemon's own mount would be a true sign of life. But such a request would wake an
+     * idle daemon, and a thread that waits for the answer would keep a killed daemon from ending. */
+    if (daemon.manager != NULL && getenv("WATCHDOG_USEC") != NULL) {
+        log_warning("WatchdogSec= is switched off: this program gives no sign of life at intervals");
+        notify_manager(daemon.manager, "WATCHDOG_USEC=0");
+    }
     error = serve(&daemon, ready_fd);
     free(daemon.inherited.numbers); /* not NULL if the start failed before the descriptors were closed */
     return error == 0 ? EXIT_SUCCESS : daemon.failure_status;
