@@ -27,7 +27,7 @@
 #include "fs/session.h"
 
 enum {
-    TRIES = 30, /* tries while only the daemon's watch helper has a file open, which it soon closes */
+    TRIES = 10, /* the daemon's watch helper may have a file open, which it soon closes */
     PAUSE_MS = 100,
 };
 
@@ -73,17 +73,14 @@ static const char *find_reason(pid_t pid, dev_t device, char ret_path[PATH_MAX])
                                                       : NULL;
 }
 
-/* Counts the processes that keep the file system of this device number (st_dev) busy. If `is_last`, logs each
- * with the first reason that is found; else ignores the daemon's watch helpers. The last search ignores none,
- * for any user can give a process the helper's name. Returns the count, or -errno. */
-static int find_users(const char *mountpoint, dev_t device, bool is_last)
+/* Logs each process that keeps the file system of this device number (st_dev) busy, with the first reason
+ * that is found. Returns the number of these processes; 0 also if /proc cannot be read. */
+static int log_users(const char *mountpoint, dev_t device)
 {
     _cleanup_closedir_ DIR *proc = opendir("/proc");
     const struct dirent *entry;
     int count = 0;
-    if (proc == NULL)
-        return -errno;
-    while ((entry = readdir(proc)) != NULL) {
+    while (proc != NULL && (entry = readdir(proc)) != NULL) {
         char path[PATH_MAX];
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
         const char *reason = pid > 0 ? find_reason(pid, device, path) : NULL;
@@ -92,13 +89,9 @@ static int find_users(const char *mountpoint, dev_t device, bool is_last)
         _cleanup_free_ char *command_path = g_strdup_printf("/proc/%d/comm", (int)pid);
         _cleanup_free_ char *command = NULL; /* NULL if the process has ended */
         g_file_get_contents(command_path, &command, NULL, NULL);
-        const char *name = command != NULL ? g_strchomp(command) : "";
-        if (!is_last && strcmp(name, "inboxfs-watch") == 0)
-            continue;
         count++;
-        if (is_last)
-            log_error("%s is in use: process %d (%s) has it as %s, %s", mountpoint, (int)pid, name, reason,
-                      path);
+        log_error("%s is in use: process %d (%s) has it as %s, %s", mountpoint, (int)pid,
+                  command != NULL ? g_strchomp(command) : "", reason, path);
     }
     return count;
 }
@@ -131,17 +124,16 @@ static int find_mount(const char *path, char ret_path[PATH_MAX], dev_t *ret_devi
 static int unmount(const char *path, dev_t device)
 {
     const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
-    int error = 0;
-    for (int tries = TRIES; (error = fs_mountpoint_unmount(path)) == -EBUSY && tries > 0; tries--) {
-        if (find_users(path, device, false) != 0)
-            break;
+    int error = fs_mountpoint_unmount(path);
+    for (int tries = 1; error == -EBUSY && tries < TRIES; tries++) {
         nanosleep(&pause, NULL);
+        error = fs_mountpoint_unmount(path);
     }
     if (error == 0)
         return 0;
     if (error != -EBUSY)
         log_error("cannot run fusermount3: %s", strerror(-error));
-    else if (find_users(path, device, true) > 0)
+    else if (log_users(path, device) > 0)
         log_error(
             "let these go on, or end them, and try again; or take it from sight with fusermount3 -uz %s",
             path);
