@@ -281,29 +281,20 @@ static void check_webhooks(struct check *check)
 
 /* ---------------------------------------------------------------- FUSE */
 
-static bool has_line(const char *path, const char *expected)
-{
-    _cleanup_fclose_ FILE *file = fopen(path, "re");
-    char line[256];
-    size_t len = strlen(expected);
-    while (file != NULL && fgets(line, sizeof(line), file) != NULL)
-        if (strncmp(line, expected, len) == 0 && strspn(line + len, " \t\r\n") == strlen(line + len))
-            return true;
-    return false;
-}
-
 /* Returns true if there is a fusermount3 that mounts for this user: setuid root, unless the user is root. */
 static bool can_run_fusermount(void)
 {
-    static const char *const paths[] = {"/usr/bin/fusermount3", "/bin/fusermount3",
-                                        "/usr/local/bin/fusermount3"};
-    for (size_t i = 0; i < ARRAY_LEN(paths); i++) {
-        struct stat status;
-        if (stat(paths[i], &status) == 0 && access(paths[i], X_OK) == 0 &&
-            (geteuid() == 0 || (status.st_uid == 0 && (status.st_mode & S_ISUID) != 0)))
-            return true;
-    }
-    return false;
+    _cleanup_free_ char *path = g_find_program_in_path("fusermount3");
+    struct stat status;
+    return path != NULL && stat(path, &status) == 0 &&
+           (geteuid() == 0 || (status.st_uid == 0 && (status.st_mode & S_ISUID) != 0));
+}
+
+static bool are_others_allowed(void)
+{
+    _cleanup_free_ char *text = NULL;
+    return g_file_get_contents("/etc/fuse.conf", &text, NULL, NULL) &&
+           g_regex_match_simple("^user_allow_other\\s*$", text, G_REGEX_MULTILINE, 0);
 }
 
 static void check_fuse(struct check *check)
@@ -318,7 +309,7 @@ static void check_fuse(struct check *check)
         say(check, "fuse", failed, "this container may not mount (it lacks CAP_SYS_ADMIN)");
     else if (!can_run_fusermount())
         say(check, "fuse", failed, "there is no fusermount3 that this user can mount with: install fuse3");
-    else if (is_for_others && geteuid() != 0 && !has_line("/etc/fuse.conf", "user_allow_other"))
+    else if (is_for_others && geteuid() != 0 && !are_others_allowed())
         say(check, "fuse", failed,
             "allow_other and allow_root need a line user_allow_other in /etc/fuse.conf");
     else
