@@ -211,7 +211,7 @@ static void *run_thread(void *argument)
     if (len < 0) {
         fuse_session_exit(loop->fuse);
         end_all_threads(loop);
-        if (!loop->is_end_expected && !atomic_flag_test_and_set(&loop->is_end_reported))
+        if (!atomic_exchange(&loop->is_end_known, true))
             loop->ended(loop->context);
     }
     /* When the threads are to end, the kernel may already have handed out the last close of an email that is
@@ -236,7 +236,6 @@ int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void
                       void *context)
 {
     *loop = (struct request_loop){.fuse = fuse, .ended = ended, .context = context};
-    atomic_flag_clear(&loop->is_end_reported);
     pthread_mutex_init(&loop->lock, NULL);
     sem_init(&loop->called, 0, 0);
     clock_condition_init(&loop->thread_ended);
@@ -256,7 +255,7 @@ int request_loop_start(struct request_loop *loop)
 
 void request_loop_stop(struct request_loop *loop)
 {
-    loop->is_end_expected = true;
+    loop->is_end_known = true;
     loop->is_ending = true;
     end_all_threads(loop);
     LOCK_GUARD(&loop->lock);

@@ -34,11 +34,9 @@ struct request_loop {
     struct fuse_session *fuse;   /* borrowed */
     int end_fd;                  /* readable when the threads are to end; never read */
     bool may_spin;               /* threads poll for the next request for a moment before they sleep */
-    atomic_bool is_ending;       /* request_loop_stop() was called */
-    atomic_bool is_end_expected; /* this program is about to unmount, so `ended` is not called; the loop's
-                                    owner may set this, too */
-    atomic_flag is_end_reported;
-    void (*ended)(void *context); /* the mount went away; one of the threads calls it, once at most */
+    atomic_bool is_ending;        /* request_loop_stop() was called */
+    atomic_bool is_end_known;     /* `ended` was called, or the loop's owner unmounts and has set this */
+    void (*ended)(void *context); /* the mount went away; called by one of the threads, unless is_end_known */
     void *context;
     pthread_mutex_t lock; /* no other lock is taken under it */
     pthread_cond_t thread_ended;

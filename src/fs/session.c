@@ -104,13 +104,10 @@ enum {
 
 struct fs_session {
     char *mountpoint;
-    void (*ended)(void *context);
-    void *context;
     dev_t device; /* st_dev of the mount */
     bool is_mounted;
     bool is_started;
     bool is_stopped;
-    atomic_bool is_gone;          /* is_gone() has returned true: all files are closed */
     struct operations operations; /* has the libfuse session and the tree */
     struct request_list requests;
     struct request_loop loop;
@@ -204,13 +201,6 @@ static bool is_gone(const struct fs_session *session)
 
 /* ---------------------------------------------------------------- made and mounted */
 
-static void mount_ended(void *context)
-{
-    struct fs_session *session = context;
-    session->is_gone = is_gone(session);
-    session->ended(session->context);
-}
-
 static int find_message_path(void *context, uint64_t ino, char *ret_path, size_t size)
 {
     return tree_find_announced(context, ino, ret_path, size);
@@ -218,8 +208,6 @@ static int find_message_path(void *context, uint64_t ino, char *ret_path, size_t
 
 static int init_session(struct fs_session *session, const struct fs_session_config *config, char **ret_reason)
 {
-    session->ended = config->ended;
-    session->context = config->context;
     session->operations = (struct operations){
         .tree = config->tree,
         .requests = &session->requests,
@@ -237,7 +225,7 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
         error = new_fuse_session(session, config, ret_reason);
     notifier_init(&session->notifier, session->operations.fuse, &session->readers, session->watch_helper,
                   &session->message_helper);
-    int loop_error = request_loop_init(&session->loop, session->operations.fuse, mount_ended, session);
+    int loop_error = request_loop_init(&session->loop, session->operations.fuse, config->ended, config->context);
     return error != 0 ? error : loop_error;
 }
 
@@ -357,18 +345,18 @@ void fs_session_stop(struct fs_session *session)
     session->is_stopped = true;
     if (session->is_started) {
         tree_set_listener(session->operations.tree, NULL);
-        session->loop.is_end_expected = true;
+        session->loop.is_end_known = true;
         stream_readers_close(&session->readers);
         request_list_close(&session->requests);
         notifier_stop(&session->notifier);
         watch_helper_stop(session->watch_helper);
         watch_helper_stop(&session->message_helper);
-        if (has_mountpoint(session) && fs_mountpoint_unmount(session->mountpoint) == 0)
-            session->is_gone = is_gone(session);
+        if (has_mountpoint(session))
+            fs_mountpoint_unmount(session->mountpoint);
         request_loop_stop(&session->loop);
+        if (is_gone(session))
+            tree_close_handles(session->operations.tree);
     }
-    if (session->is_gone)
-        tree_close_handles(session->operations.tree);
     end_mount(session);
 }
 
