@@ -14,7 +14,10 @@
 enum {
     /* How many queued invalidations are compared with a new one: many emails that appear at once make one
      * invalidation of their folder. */
-    SAME_SEARCH_MAX = 16
+    SAME_SEARCH_MAX = 16,
+    /* After a burst of notifications the thread pauses, so that those of the next changes are made together:
+     * each wake-up may take the CPU from the thread that makes the changes. */
+    PAUSE_US = 2 * 1000,
 };
 
 struct invalidation {
@@ -29,34 +32,25 @@ void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct 
         .fuse = fuse, .readers = readers, .watch_helper = watch_helper, .message_helper = message_helper};
     pthread_mutex_init(&notifier->lock, NULL);
     clock_condition_init(&notifier->changed);
-    clock_condition_init(&notifier->pause_ended);
-}
-
-/* Changes come in bursts. The kernel is notified of the first immediately and of the others together,
- * since each wake-up of this thread may take the CPU from the thread that makes the changes. */
-static void pause_locked(struct notifier *notifier)
-{
-    struct clock *clock = clock_system();
-    int64_t until_ms = clock_monotonic_ms(clock) + NOTIFIER_PAUSE_MS;
-    while (!notifier->is_ending && !notifier->must_answer_readers && notifier->waiting == 0 &&
-           clock_monotonic_ms(clock) < until_ms)
-        clock_wait(clock, &notifier->pause_ended, &notifier->lock, until_ms);
 }
 
 static void *work(void *argument)
 {
     struct notifier *notifier = argument;
-    bool must_pause = false;
+    bool must_pause = false; /* a notification was made since the last pause */
     pthread_mutex_lock(&notifier->lock);
     while (!notifier->is_ending) {
         struct invalidation *invalidation = g_queue_pop_head(&notifier->queue);
         bool must_answer_readers = notifier->must_answer_readers;
         notifier->must_answer_readers = false;
         if (invalidation == NULL && !must_answer_readers) {
-            if (must_pause)
-                pause_locked(notifier);
-            else
+            if (must_pause) {
+                pthread_mutex_unlock(&notifier->lock);
+                g_usleep(PAUSE_US);
+                pthread_mutex_lock(&notifier->lock);
+            } else {
                 pthread_cond_wait(&notifier->changed, &notifier->lock);
+            }
             must_pause = false;
             continue;
         }
@@ -88,11 +82,8 @@ void notifier_wait(struct notifier *notifier, struct cancel *cancel)
     int error = 0;
     LOCK_GUARD(&notifier->lock);
     uint64_t queued = notifier->queued;
-    notifier->waiting++;
-    pthread_cond_signal(&notifier->pause_ended);
     while (notifier->done < queued && !notifier->is_ending && error == 0)
         error = wait_until(clock, &notifier->changed, &notifier->lock, until_ms, cancel);
-    notifier->waiting--;
 }
 
 int notifier_start(struct notifier *notifier)
@@ -109,7 +100,6 @@ void notifier_stop(struct notifier *notifier)
     pthread_mutex_lock(&notifier->lock);
     notifier->is_ending = true;
     pthread_cond_broadcast(&notifier->changed);
-    pthread_cond_signal(&notifier->pause_ended);
     pthread_mutex_unlock(&notifier->lock);
     pthread_join(notifier->thread, NULL);
     notifier->is_running = false;
@@ -118,7 +108,6 @@ void notifier_stop(struct notifier *notifier)
 void notifier_release(struct notifier *notifier)
 {
     g_queue_clear_full(&notifier->queue, free);
-    pthread_cond_destroy(&notifier->pause_ended);
     pthread_cond_destroy(&notifier->changed);
     pthread_mutex_destroy(&notifier->lock);
 }
@@ -159,7 +148,6 @@ static void stream_grew(void *context)
     LOCK_GUARD(&notifier->lock);
     notifier->must_answer_readers = true;
     pthread_cond_broadcast(&notifier->changed);
-    pthread_cond_signal(&notifier->pause_ended);
 }
 
 static void appeared(void *context, const char *path, uint64_t ino)

@@ -20,8 +20,7 @@
 #include "tree/tree.h"
 
 enum {
-    NOTIFIER_WAIT_MS = 2 * 1000,
-    NOTIFIER_PAUSE_MS = 2, /* pause after a notification, unless a thread is in notifier_wait() */
+    NOTIFIER_WAIT_MS = 2 * 1000
 };
 
 struct notifier {
@@ -33,11 +32,9 @@ struct notifier {
     bool is_running;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    pthread_cond_t pause_ended; /* only the notifier's thread waits on this */
-    GQueue queue;               /* struct invalidation; protected by lock, like all below */
-    uint64_t queued;            /* number of invalidations queued so far */
-    uint64_t done;              /* number of invalidations carried out so far, in order of the queue */
-    unsigned int waiting;       /* threads in notifier_wait() */
+    GQueue queue;    /* struct invalidation; protected by lock, like all below */
+    uint64_t queued; /* number of invalidations queued so far */
+    uint64_t done;   /* number of invalidations carried out so far, in order of the queue */
     bool must_answer_readers;
     bool is_ending;
 };
