@@ -28,32 +28,26 @@ static const struct tree_caller *begin(struct fs_request *request, fuse_req_t fu
 }
 
 /*
- * A program that opens a file usually reads it next. At the first open the kernel gets the content before the
- * answer, and so sends no read. This saves one request per file, and a second one later, since the kernel
- * asks for the attributes again after a read.
+ * Gives the kernel the content of a file before its first open is answered: a program usually reads what it
+ * opens, and the kernel then sends no read. After a read, the kernel would also ask for the attributes again.
  *
- * This notification is the only one made from within a request. It waits only for locks of the file's pages,
+ * No other notification is made from within a request. This one waits only for locks of the file's pages,
  * which only a read of the same file can hold. Before the first open there was no read, and no other open is
- * answered at the same time, since one thread carries out all requests that are answered at once
- * (request_loop.h). While the loop ends, several threads carry them out; at most one of them is then in this
- * function, and another answers the read.
+ * answered meanwhile, since one thread carries out all requests that are answered at once (request_loop.h).
  */
 static void give_first_content(struct operations *operations, fuse_ino_t ino, struct tree_handle *handle)
 {
     struct tree_data data;
-    if (atomic_flag_test_and_set(&operations->is_giving_content))
+    if (!tree_take_first_content(handle, &data))
         return;
-    if (tree_take_first_content(handle, &data)) {
-        struct fuse_bufvec bytes = FUSE_BUFVEC_INIT(data.len);
-        bytes.buf[0].mem = (void *)(uintptr_t)data.bytes; /* libfuse does not write to it */
-        /* If the kernel refuses the content, it reads later. If the email changed meanwhile, the notification
-         * of that change may have come before this one. */
-        if (fuse_lowlevel_notify_store(operations->fuse, ino, 0, &bytes, 0) == 0 &&
-            !tree_is_first_content_current(handle))
-            notifier_forget_content(operations->notifier, ino);
-        tree_data_release(&data);
-    }
-    atomic_flag_clear(&operations->is_giving_content);
+    struct fuse_bufvec bytes = FUSE_BUFVEC_INIT(data.len);
+    bytes.buf[0].mem = (void *)(uintptr_t)data.bytes; /* libfuse does not write to it */
+    /* If the kernel refuses the content, it sends a read. If the email changed meanwhile, the notification of
+     * that change may have come before this one. */
+    if (fuse_lowlevel_notify_store(operations->fuse, ino, 0, &bytes, 0) == 0 &&
+        !tree_is_first_content_current(handle))
+        notifier_forget_content(operations->notifier, ino);
+    tree_data_release(&data);
 }
 
 /* ---------------------------------------------------------------- inodes */

@@ -12,7 +12,6 @@
 #define INBOXFS_FS_OPERATIONS_H
 
 #include <fuse_lowlevel.h>
-#include <stdatomic.h>
 
 #include "fs/notifier.h"
 #include "fs/request.h"
@@ -26,8 +25,7 @@ struct operations {
     struct request_list *requests;
     struct stream_readers *readers;
     struct notifier *notifier;
-    unsigned int max_read;         /* bytes of one READ at most (-o max_read); 0: the kernel decides */
-    atomic_flag is_giving_content; /* see give_first_content() */
+    unsigned int max_read; /* bytes of one READ at most (-o max_read); 0: the kernel decides */
 };
 
 const struct fuse_lowlevel_ops *operations_table(void);

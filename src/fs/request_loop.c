@@ -206,22 +206,21 @@ static void *run_thread(void *argument)
     ssize_t len = 1;
     while (len > 0 && lead(loop))
         len = take_messages(thread);
-    if (len <= 0)
-        call_next(loop);
     if (len < 0) {
         fuse_session_exit(loop->fuse);
         end_all_threads(loop);
         if (!atomic_exchange(&loop->is_end_known, true))
             loop->ended(loop->context);
     }
-    /* When the threads are to end, the kernel may already have handed out the last close of an email that is
-     * being written. */
+    /* The last close of a message may wait in the device when the threads are to end. */
     for (int i = 0; len == 0 && i < LAST_REQUESTS_MAX; i++) {
         ssize_t last_len = receive(thread);
         if (last_len <= 0)
             break;
         carry_out(loop, thread->message, (size_t)last_len);
     }
+    if (len <= 0)
+        call_next(loop);
     free(thread);
     /* After the unlock, the loop may be released. */
     LOCK_GUARD(&loop->lock);

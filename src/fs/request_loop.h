@@ -31,9 +31,9 @@ enum {
 };
 
 struct request_loop {
-    struct fuse_session *fuse;   /* borrowed */
-    int end_fd;                  /* readable when the threads are to end; never read */
-    bool may_spin;               /* threads poll for the next request for a moment before they sleep */
+    struct fuse_session *fuse;    /* borrowed */
+    int end_fd;                   /* readable when the threads are to end; never read */
+    bool may_spin;                /* threads poll for the next request for a moment before they sleep */
     atomic_bool is_ending;        /* request_loop_stop() was called */
     atomic_bool is_end_known;     /* `ended` was called, or the loop's owner unmounts and has set this */
     void (*ended)(void *context); /* the mount went away; called by one of the threads, unless is_end_known */

@@ -214,7 +214,6 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
         .readers = &session->readers,
         .notifier = &session->notifier,
     };
-    atomic_flag_clear(&session->operations.is_giving_content);
     stream_readers_init(&session->readers);
     session->watch_helper = config->watch_helper;
     session->mountpoint = g_strdup(config->mountpoint);
@@ -225,7 +224,8 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
         error = new_fuse_session(session, config, ret_reason);
     notifier_init(&session->notifier, session->operations.fuse, &session->readers, session->watch_helper,
                   &session->message_helper);
-    int loop_error = request_loop_init(&session->loop, session->operations.fuse, config->ended, config->context);
+    int loop_error =
+        request_loop_init(&session->loop, session->operations.fuse, config->ended, config->context);
     return error != 0 ? error : loop_error;
 }
 
