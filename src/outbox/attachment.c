@@ -115,13 +115,6 @@ static const struct {
     {"yml", "application/yaml"},
 };
 
-void type_detector_release(struct type_detector *detector)
-{
-    if (detector->magic != NULL)
-        magic_close(detector->magic);
-    *detector = (struct type_detector){0};
-}
-
 /* The type becomes a header field, so only "token/token" is accepted. */
 static bool is_type(const char *type)
 {
@@ -135,18 +128,14 @@ static bool is_type(const char *type)
 }
 
 /* Finds the "type/subtype" of a content, or "application/octet-stream". `bytes`: its beginning. */
-static void find_content_type(struct type_detector *detector, const char *name, const void *bytes, size_t len,
+static void find_content_type(const char *name, const void *bytes, size_t len,
                               char ret_type[CONTENT_TYPE_SIZE])
 {
-    if (!detector->is_opened) {
-        detector->is_opened = true;
-        detector->magic = magic_open(MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS);
-        if (detector->magic != NULL && magic_load(detector->magic, NULL) != 0) {
-            log_warning("libmagic has no database; content types come from names alone");
-            magic_close(TAKE_PTR(detector->magic));
-        }
-    }
-    const char *found = detector->magic == NULL ? NULL : magic_buffer(detector->magic, bytes, len);
+    magic_t magic = magic_open(MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS);
+    bool is_loaded = magic != NULL && magic_load(magic, NULL) == 0;
+    const char *found = is_loaded ? magic_buffer(magic, bytes, len) : NULL;
+    if (!is_loaded)
+        log_warning("libmagic has no database; content types come from names alone");
     if (found == NULL || !is_type(found))
         found = "application/octet-stream";
     const char *dot = strrchr(name, '.');
@@ -157,6 +146,8 @@ static void find_content_type(struct type_detector *detector, const char *name, 
         if (strcasecmp(dot + 1, by_extension[i].extension) == 0)
             found = by_extension[i].type;
     snprintf(ret_type, CONTENT_TYPE_SIZE, "%s", found);
+    if (magic != NULL)
+        magic_close(magic);
 }
 
 /* ================================================================ uploading */
@@ -166,8 +157,8 @@ enum {
 };
 
 /* No other thread changes the content meanwhile: its item is claimed, or only the message has it. */
-int content_upload(struct outbox *outbox, struct type_detector *detector, uint64_t content, const char *name,
-                   int64_t size, struct cancel *cancel, char **ret_id, struct service_result *ret)
+int content_upload(struct outbox *outbox, uint64_t content, const char *name, int64_t size,
+                   struct cancel *cancel, char **ret_id, struct service_result *ret)
 {
     struct mail_service *service = outbox->config.service;
     char content_type[CONTENT_TYPE_SIZE];
@@ -185,7 +176,7 @@ int content_upload(struct outbox *outbox, struct type_detector *detector, uint64
     ssize_t magic_len = beginning == NULL ? -ENOMEM : file_pread_all(fd, beginning, MAGIC_BYTES, 0);
     if (magic_len < 0)
         return (int)magic_len;
-    find_content_type(detector, name, beginning, (size_t)magic_len, content_type);
+    find_content_type(name, beginning, (size_t)magic_len, content_type);
     free(TAKE_PTR(beginning));
     const struct upload_request request = {
         .name = name, .content_type = content_type, .fd = fd, .len = (size_t)status.st_size};

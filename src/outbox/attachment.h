@@ -20,17 +20,10 @@
 int attachment_bind(struct outbox *outbox, struct change *change, const struct draft *draft,
                     int64_t *ret_bytes, char **ret_reason);
 
-/* libmagic's data, used by one thread at a time. All zeros are a valid unused detector. */
-struct type_detector {
-    void *magic; /* libmagic's handle; NULL before the first use, or if libmagic has no database */
-    bool is_opened;
-};
-void type_detector_release(struct type_detector *detector);
-
 /* Uploads a content of the spool under a name, and sets *ret to the service's answer. Waits for the network.
  * Returns 0; or, before any request, -EBADMSG: the content's size is not `size` (0: any size); -ENOMEM; or
  * the disk's error. */
-int content_upload(struct outbox *outbox, struct type_detector *detector, uint64_t content, const char *name,
-                   int64_t size, struct cancel *cancel, char **ret_id, struct service_result *ret);
+int content_upload(struct outbox *outbox, uint64_t content, const char *name, int64_t size,
+                   struct cancel *cancel, char **ret_id, struct service_result *ret);
 
 #endif

@@ -154,7 +154,6 @@ struct attempt {
     struct item *item;
     struct cancel *cancel;
     bool must_ask_list; /* a list must succeed before anything is sent (struct suspension_try) */
-    struct type_detector *detector;
     struct draft *draft;
     char *request;
 };
@@ -288,8 +287,8 @@ static int upload_piece(struct attempt *attempt, size_t index)
     if (piece->name == NULL)
         upload_part(attempt, index - count_files(row), &id, &result);
     else if (id == NULL)
-        error = content_upload(attempt->outbox, attempt->detector, piece->content, piece->name, piece->size,
-                               attempt->cancel, &id, &result);
+        error = content_upload(attempt->outbox, piece->content, piece->name, piece->size, attempt->cancel,
+                               &id, &result);
     if (error == -EBADMSG || error == -ENOENT) {
         settle_refused(attempt, 0, "an attachment changed in the spool");
     } else if (error != 0) {
@@ -429,14 +428,10 @@ static void send_request(struct attempt *attempt)
     service_result_release(&result);
 }
 
-void send_message(struct outbox *outbox, struct item *item, bool must_ask_list,
-                  struct type_detector *detector, struct cancel *cancel)
+void send_message(struct outbox *outbox, struct item *item, bool must_ask_list, struct cancel *cancel)
 {
-    struct attempt attempt = {.outbox = outbox,
-                              .item = item,
-                              .cancel = cancel,
-                              .must_ask_list = must_ask_list,
-                              .detector = detector};
+    struct attempt attempt = {
+        .outbox = outbox, .item = item, .cancel = cancel, .must_ask_list = must_ask_list};
     if (item->row.may_have_been_sent && !outbox_trusts_keys(outbox))
         settle_unknown(outbox, item, item->row.http_status, NULL);
     else if (load_draft(&attempt) == 0 && may_send(&attempt) && upload_pieces(&attempt) == 0 &&
@@ -448,13 +443,11 @@ void send_message(struct outbox *outbox, struct item *item, bool must_ask_list,
 
 /* ================================================================ attachments */
 
-void send_attachment(struct outbox *outbox, struct item *item, struct type_detector *detector,
-                     struct cancel *cancel)
+void send_attachment(struct outbox *outbox, struct item *item, struct cancel *cancel)
 {
     struct service_result result = {.retry_after_ms = -1};
     _cleanup_free_ char *id = NULL;
-    int error =
-        content_upload(outbox, detector, item->number, item->row.name, item->row.size, cancel, &id, &result);
+    int error = content_upload(outbox, item->number, item->row.name, item->row.size, cancel, &id, &result);
     crash_point("upload_answered");
     if (error == -EBADMSG || error == -ENOENT) {
         settle_item(outbox, item, ITEM_FAILED, 0, "the file changed in the spool");

@@ -10,14 +10,11 @@
 #include <stdbool.h>
 
 struct cancel;
-struct type_detector;
 struct item;
 struct outbox;
 
 /* `must_ask_list`: ask for a list before the message is sent (struct suspension_try). */
-void send_message(struct outbox *outbox, struct item *item, bool must_ask_list,
-                  struct type_detector *detector, struct cancel *cancel);
-void send_attachment(struct outbox *outbox, struct item *item, struct type_detector *detector,
-                     struct cancel *cancel);
+void send_message(struct outbox *outbox, struct item *item, bool must_ask_list, struct cancel *cancel);
+void send_attachment(struct outbox *outbox, struct item *item, struct cancel *cancel);
 
 #endif

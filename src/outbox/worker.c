@@ -16,7 +16,6 @@
 #include "base/thread.h"
 #include "base/wait.h"
 #include "outbox/accept.h"
-#include "outbox/attachment.h"
 #include "outbox/change.h"
 #include "outbox/send.h"
 #include "outbox/send_queue.h"
@@ -36,7 +35,6 @@ struct worker {
     struct cancel cancel;
     struct sleeper sleeper;
     struct suspension_try attempt;
-    struct type_detector detector;
 };
 
 struct worker_threads {
@@ -99,9 +97,9 @@ static void try_item(struct worker *worker, struct item *item)
 {
     struct outbox *outbox = worker->threads->outbox;
     if (item->row.kind == ITEM_ATTACHMENT)
-        send_attachment(outbox, item, &worker->detector, &worker->cancel);
+        send_attachment(outbox, item, &worker->cancel);
     else
-        send_message(outbox, item, worker->attempt.must_ask_list, &worker->detector, &worker->cancel);
+        send_message(outbox, item, worker->attempt.must_ask_list, &worker->cancel);
     pthread_mutex_lock(&outbox->lock);
     if (item->row.kind == ITEM_MESSAGE)
         quota_leave(&outbox->quota);
@@ -267,7 +265,6 @@ void outbox_stop(struct outbox *outbox)
         pthread_join(worker->thread, NULL);
         cancel_release(&worker->cancel);
         sleeper_release(&worker->sleeper);
-        type_detector_release(&worker->detector);
     }
     free(threads);
     while (change_save_again(outbox)) /* else the next start would read the older rows */
