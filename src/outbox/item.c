@@ -7,7 +7,6 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -464,16 +463,6 @@ static char *shorten(const char *name, size_t max_bytes)
     return keep_never_sent(shortened, ITEM_MESSAGE, name);
 }
 
-/* Returns 1 if the numbered name is taken, 0 if it is free, -1 when out of memory. */
-static int is_taken(const struct item_table *table, enum outbox_folder folder, const char *name,
-                    unsigned int number)
-{
-    _cleanup_free_ char *numbered = make_numbered(folder, name, number);
-    if (numbered == NULL)
-        return -1;
-    return item_table_is_taken(table, folder, numbered) ? 1 : 0;
-}
-
 char *item_table_choose_name(const struct item_table *table, enum outbox_folder folder, const char *name)
 {
     _cleanup_free_ char *whole = shorten(name, NAME_MAX_BYTES);
@@ -484,19 +473,11 @@ char *item_table_choose_name(const struct item_table *table, enum outbox_folder 
     if (unnumbered != NULL && item_table_is_taken(table, folder, unnumbered))
         name = unnumbered;
     _cleanup_free_ char *base = shorten(name, NAME_MAX_BYTES - NUMBER_MAX_BYTES);
-    if (base == NULL)
-        return NULL;
-    unsigned int taken = 1;
     unsigned int number = 2;
-    int state;
-    while ((state = is_taken(table, folder, base, number)) == 1 && number < UINT_MAX / 2) {
-        taken = number;
-        number *= 2;
+    char *numbered = base == NULL ? NULL : make_numbered(folder, base, number);
+    while (numbered != NULL && item_table_is_taken(table, folder, numbered)) {
+        free(numbered);
+        numbered = make_numbered(folder, base, ++number);
     }
-    while (state >= 0 && number - taken > 1) {
-        unsigned int middle = taken + (number - taken) / 2;
-        state = is_taken(table, folder, base, middle);
-        *(state == 1 ? &taken : &number) = middle;
-    }
-    return state < 0 ? NULL : make_numbered(folder, base, number);
+    return numbered;
 }
