@@ -164,9 +164,7 @@ static int rename_claimed(struct renaming *renaming)
 int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *name, enum outbox_folder to,
                   const char *new_name, unsigned int flags, pid_t pid)
 {
-    if ((flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
-        return -EINVAL;
-    if ((to != OUTBOX_FOLDER_OUTBOX && to != OUTBOX_FOLDER_ATTACHMENTS) || item_is_receipt_name(name))
+    if (to != OUTBOX_FOLDER_OUTBOX && to != OUTBOX_FOLDER_ATTACHMENTS)
         return -EPERM;
     int error = item_check_name(to, new_name);
     if (error != 0)
@@ -179,7 +177,7 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
     if (to == OUTBOX_FOLDER_ATTACHMENTS)
         outbox_hand_in_waiting(outbox);
     pthread_mutex_lock(&outbox->lock);
-    while ((error = claim_pair_locked(&renaming, name, (flags & RENAME_NOREPLACE) != 0)) == -EAGAIN)
+    while ((error = claim_pair_locked(&renaming, name, flags == RENAME_NOREPLACE)) == -EAGAIN)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
     pthread_mutex_unlock(&outbox->lock);
     if (error == 0) {
@@ -402,7 +400,7 @@ static int try_name(struct moving_in *moving, enum outbox_folder to, bool is_exc
 
 static int hand_in(struct moving_in *moving, enum outbox_folder to, unsigned int flags)
 {
-    bool is_exclusive = (flags & RENAME_NOREPLACE) != 0;
+    bool is_exclusive = flags == RENAME_NOREPLACE;
     int error = item_check_name(to, moving->name);
     if (error != 0)
         return reason_give(&moving->reason, error, "the name cannot be used here");
@@ -472,10 +470,6 @@ int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *
                     const char *draft_name, unsigned int flags)
 {
     struct item *item;
-    if ((flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
-        return -EINVAL;
-    if (item_is_receipt_name(name))
-        return -EPERM;
     outbox_await_release(outbox, from, name);
     int error = claim_to_remove(outbox, from, name, &item);
     if (error != 0)

@@ -200,12 +200,13 @@ int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_na
  */
 int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *draft_name,
                           const char *shown_path, const char *reply_template, const char *name, pid_t pid);
-/* Moves an item out of any of the folders to a draft, which is a new message when it is handed in. Replaces
- * an existing destination unless `flags` is RENAME_NOREPLACE. Waits for the disk. -EBUSY: the item is being
- * sent or written; -EPERM: it is a receipt. */
+/* Moves an item out of any of the folders to a draft, which is a new message when it is handed in. `flags`:
+ * RENAME_NOREPLACE, or 0 to replace an existing draft. Waits for the disk. -EBUSY: the item is being sent or
+ * written. */
 int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *name, int draft_dir_fd,
                     const char *draft_name, unsigned int flags);
-/* Renames an item within or between the four folders. Replaces an item of the new name. Waits for the disk.
+/* Renames an item within or between the four folders. `flags`: RENAME_NOREPLACE, or 0 to replace an item of
+ * the new name. Waits for the disk.
  * -EBUSY: one of the two is at the service or may have been sent, or the item is being written and would
  * replace a complete message; -EBADMSG: an empty file would replace it; or an error of outbox_hand_in(). */
 int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *name, enum outbox_folder to,
