@@ -143,12 +143,6 @@ bool suspension_enter(struct suspension *suspension, int64_t now_ms, struct susp
     return true;
 }
 
-int64_t suspension_until_ms(const struct suspension *suspension)
-{
-    bool is_waited_for = suspension->reason != SUSPENSION_NONE || suspension->is_probing;
-    return is_waited_for ? suspension->until_ms : CLOCK_FOREVER;
-}
-
 void suspension_end_rest(struct suspension *suspension, int64_t now_ms)
 {
     suspension->rested_ms = now_ms + REST_MS;

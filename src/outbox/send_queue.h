@@ -90,8 +90,6 @@ void suspension_init(struct suspension *suspension, bool is_careful);
 
 /* Returns true, with a try, if the caller may ask the service now. */
 bool suspension_enter(struct suspension *suspension, int64_t now_ms, struct suspension_try *ret_try);
-/* Returns when the next try may begin, or CLOCK_FOREVER if only another event can allow it. */
-int64_t suspension_until_ms(const struct suspension *suspension);
 /* Records that a list succeeded. If the reason is SUSPENSION_NONE, all threads may ask from now on. */
 void suspension_end_rest(struct suspension *suspension, int64_t now_ms);
 /* Records that the service answered and accepted the key. */

@@ -76,7 +76,7 @@ static struct item *take_locked(struct worker *worker, enum item_kind kind, int6
     if (item == NULL)
         return NULL;
     if (!suspension_enter(suspension, now, &worker->attempt)) {
-        *until_ms = MIN(*until_ms, suspension_until_ms(suspension));
+        *until_ms = MIN(*until_ms, suspension->until_ms);
         return NULL;
     }
     int64_t realtime = outbox_realtime_ms(outbox);

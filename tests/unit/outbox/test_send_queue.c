@@ -85,12 +85,12 @@ TEST(the_longest_requested_wait_counts)
     suspension_begin(&suspension, SUSPENSION_BUSY, 1000, 60 * 1000, "busy");
     suspension_begin(&suspension, SUSPENSION_UNREACHABLE, 1500, -1, "gone");
     assert_string_equal(suspension.error, "gone");
-    assert_int_equal(suspension_until_ms(&suspension), 61 * 1000);
+    assert_int_equal(suspension.until_ms, 61 * 1000);
     assert_false(may_enter(&suspension, 61 * 1000 - 1));
     assert_true(may_enter(&suspension, 61 * 1000));
     suspension_begin(&suspension, SUSPENSION_BUSY, 61 * 1000, 90 * 1000, "busy");
     suspension_begin(&suspension, SUSPENSION_BUSY, 61 * 1000, 120 * 1000, "busy");
-    assert_int_equal(suspension_until_ms(&suspension), 181 * 1000);
+    assert_int_equal(suspension.until_ms, 181 * 1000);
 }
 
 TEST(simultaneous_failures_lengthen_the_wait_once)
@@ -105,8 +105,8 @@ TEST(simultaneous_failures_lengthen_the_wait_once)
         for (int i = 0; i < 20; i++)
             suspension_begin(&many, SUSPENSION_UNREACHABLE, now_ms, -1, "");
         /* Waits differ by chance, but not by a factor of 2^20. */
-        assert_in_range(suspension_until_ms(&one) - now_ms, 500, 60 * 1000);
-        assert_in_range(suspension_until_ms(&many) - now_ms, 500, 60 * 1000);
+        assert_in_range(one.until_ms - now_ms, 500, 60 * 1000);
+        assert_in_range(many.until_ms - now_ms, 500, 60 * 1000);
         now_ms += 3600 * 1000;
     }
 }
@@ -122,14 +122,14 @@ TEST(one_request_is_tried_and_the_others_wait_for_it)
     assert_true(first.probe != 0);
     assert_false(suspension_enter(&suspension, 20 * 1000, &second));
     /* The first try takes so long, like an upload on a slow line, that a second one is allowed. */
-    int64_t until_ms = suspension_until_ms(&suspension);
+    int64_t until_ms = suspension.until_ms;
     assert_in_range(until_ms, 41 * 1000, 60 * 1000);
     assert_true(suspension_enter(&suspension, until_ms, &second));
     assert_true(second.must_ask_list);
     assert_false(suspension_enter(&suspension, until_ms, &first));
     suspension_begin(&suspension, SUSPENSION_BUSY, until_ms, 10 * 1000, "busy");
     suspension_leave(&suspension, second.probe);
-    assert_int_equal(suspension_until_ms(&suspension), until_ms + 10 * 1000);
+    assert_int_equal(suspension.until_ms, until_ms + 10 * 1000);
     assert_true(suspension_enter(&suspension, until_ms + 10 * 1000, &first));
     /* The try ended without an answer, so another one is allowed. */
     suspension_leave(&suspension, first.probe);
@@ -153,7 +153,7 @@ TEST(after_a_pause_one_request_is_tried_first)
     assert_true(suspension_enter(&suspension, 1000, &first));
     assert_true(first.probe != 0 && !first.must_ask_list);
     assert_false(suspension_enter(&suspension, 1000, &second));
-    int64_t until_ms = suspension_until_ms(&suspension);
+    int64_t until_ms = suspension.until_ms;
     assert_in_range(until_ms, 1001, 60 * 1000);
     assert_true(suspension_enter(&suspension, until_ms, &second));
     assert_true(second.must_ask_list);
