@@ -69,7 +69,6 @@ static int64_t find_releases_locked(const struct barrier *barrier, enum outbox_f
         bool is_later = item->file.closed_ms > barrier->began_ms;
         if (item->row.state != ITEM_WRITING || item->file.closed_ms == 0 || is_later || given_up_ms <= now)
             continue;
-        item->file.is_hurried = true;
         until_ms = given_up_ms > until_ms ? given_up_ms : until_ms;
     }
     return until_ms;

@@ -43,7 +43,7 @@ bool outbox_trusts_keys(const struct outbox *outbox)
 
 void outbox_touch_locked(struct outbox *outbox, struct item *item)
 {
-    if (item->row.state == ITEM_WAITING && item->schedule.awaits == 0 && !item->file.is_hurried)
+    if (item->row.state == ITEM_WAITING && item->schedule.awaits == 0)
         item->schedule.due_ms = outbox_monotonic_ms(outbox) + QUIET_MS;
     sleepers_wake_one(&outbox->idle_workers);
 }
@@ -345,7 +345,6 @@ static void remove_locked(struct outbox *outbox, struct change *change)
     item_unref(item);
 }
 
-/* A message that was closed waits for QUIET_MS, unless a barrier waits for it. */
 static void schedule_locked(struct outbox *outbox, struct item *item, const struct change *change,
                             enum item_state from)
 {
@@ -354,8 +353,7 @@ static void schedule_locked(struct outbox *outbox, struct item *item, const stru
     /* If the writer has closed the attachment since the check, no close will wake a worker. */
     schedule->awaits = outbox_is_being_written_locked(outbox, change->awaits) ? change->awaits : 0;
     if (item->row.state == ITEM_WAITING && from != ITEM_WAITING)
-        schedule->due_ms =
-            item->file.is_hurried || change->awaits != 0 ? 0 : outbox_monotonic_ms(outbox) + QUIET_MS;
+        schedule->due_ms = change->awaits != 0 ? 0 : outbox_monotonic_ms(outbox) + QUIET_MS;
     else if (item_states[item->row.state].is_unsettled && !was_queued)
         schedule->due_ms = 0;
     if (!item_states[item->row.state].is_unsettled)

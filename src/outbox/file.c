@@ -106,7 +106,7 @@ static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_by
     LOCK_GUARD(&outbox->lock);
     memcpy(file->interruption, interruption, sizeof(interruption));
     file->last_end = NULL;
-    file->lacks_write = file->is_unseen = file->is_hurried = false;
+    file->lacks_write = file->is_unseen = false;
     file->closed_ms = 0;
     file->wrote_len = 0;
     file->first_open = 0;

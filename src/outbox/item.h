@@ -169,7 +169,6 @@ struct open_file {
     unsigned int opens;     /* number of openings for writing so far */
     int64_t closed_ms;      /* monotonic: time of the close(2) after the last write, whose release may be
                                outstanding; 0: none */
-    bool is_hurried;        /* a barrier waits for the release, so no quiet time follows */
     uint64_t changes;       /* number of changes of the content */
     uint64_t synced;        /* number of these changes that are on the disk */
     bool is_durable;        /* the name of the content's file is on the disk */
