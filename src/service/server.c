@@ -31,7 +31,6 @@ enum {
     DRAIN_MS = 10 * 1000,
     STACK_BYTES = 2 * 1024 * 1024, /* the parsers of JSON and MIME recurse, within bounds */
 
-    HOST_MAX_BYTES = 255,
     REQUEST_MAX_BYTES = 256 * 1024, /* target, parameters, and headers of both sides; without the body */
 
     SMALL_BODY_MAX_BYTES = 1024 * 1024,
@@ -78,29 +77,17 @@ static const struct route routes[] = {
 
 /* ---------------------------------------------------------------- the head */
 
-/* Reads the host without its port. Returns false if the value is malformed. */
-static bool read_host(const char *value, char ret_host[HOST_MAX_BYTES + 1])
-{
-    bool is_bracketed = value[0] == '[';
-    const char *host = value + is_bracketed;
-    size_t len = strcspn(host, is_bracketed ? "]" : ":");
-    const char *rest = host + len;
-    if (is_bracketed && *rest++ != ']')
-        return false;
-    if (*rest != '\0' && (*rest != ':' || rest[1 + strspn(rest + 1, "0123456789")] != '\0'))
-        return false;
-    if (len == 0 || len > HOST_MAX_BYTES)
-        return false;
-    snprintf(ret_host, HOST_MAX_BYTES + 1, "%.*s", (int)len, host);
-    return true;
-}
-
 /* A stranger's web page can make its own name resolve to this machine, and then send requests to this service
  * from a user's browser. But the browser puts that name into Host. It sends an address as Host only for pages
  * from that address. */
-static bool is_ours(const char *host, const struct service_context *context)
+static bool is_name_of_service(const char *value, const struct service_context *context)
 {
     static const char localhost[] = ".localhost";
+    g_autofree char *url = g_strconcat("http://", value, NULL);
+    g_autofree char *host = NULL;
+    if (strpbrk(value, "/?#@%") != NULL ||
+        !g_uri_split_network(url, G_URI_FLAGS_NONE, NULL, &host, NULL, NULL))
+        return false;
     size_t len = strlen(host);
     size_t suffix_len = strlen(localhost);
     bool is_loopback_name = strcasecmp(host, localhost + 1) == 0 ||
@@ -118,14 +105,13 @@ static bool is_ours(const char *host, const struct service_context *context)
 static void check_head(const struct request *request, const struct request_head *head, const char *version,
                        struct reply *reply)
 {
-    char host[HOST_MAX_BYTES + 1];
-    const char *value = request_header(request, MHD_HTTP_HEADER_HOST);
+    const char *host = request_header(request, MHD_HTTP_HEADER_HOST);
     if (!head->has_one_end)
         reply_error(reply, MHD_HTTP_BAD_REQUEST,
                     "The header does not say in one way where the request ends.");
     else if (head->hosts > 1 || (head->hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_0) != 0))
         reply_error(reply, MHD_HTTP_BAD_REQUEST, "One Host is needed.");
-    else if (value != NULL && (!read_host(value, host) || !is_ours(host, request->context)))
+    else if (host != NULL && !is_name_of_service(host, request->context))
         reply_error(
             reply, MHD_HTTP_MISDIRECTED_REQUEST,
             "The service does not go by the name in Host: use its address, or start it with --allow-host.");
