@@ -24,6 +24,7 @@
 /* ---------------------------------------------------------------- the query */
 
 struct list_query {
+    struct json_input in;   /* collects problems */
     json_t *inbox_ids;      /* owned array of strings; NULL for all inboxes */
     json_t *from_addresses; /* owned array of strings; NULL for all senders */
     char *search_term;      /* owned, by message_fold(); or NULL */
@@ -37,84 +38,71 @@ enum {
     LIST_MAX = 1000,
 };
 
-struct query_reader {
-    struct json_input in; /* collects problems */
-    struct list_query *query;
-    bool is_out_of_memory;
-};
-
-static void read_list(struct query_reader *reader, const char *name, const char *value, json_t **list)
+static void read_list(struct list_query *query, const char *name, const char *value, json_t **list)
 {
     if (*list == NULL)
         *list = json_array();
     _cleanup_json_ json_t *items = value[0] == '[' ? json_loads(value, 0, NULL) : json_pack("[s]", value);
     if (*list == NULL || items == NULL)
-        validate_fail(&reader->in, name, "list_type", "Input should be a valid list");
+        validate_fail(&query->in, name, "list_type", "Input should be a valid list");
     size_t i;
     json_t *item;
     json_array_foreach (items, i, item) {
         if (!json_is_string(item))
-            validate_fail(&reader->in, name, "string_type", "Input should be a valid string");
+            validate_fail(&query->in, name, "string_type", "Input should be a valid string");
         else if (json_array_size(*list) >= LIST_MAX)
-            validate_fail(&reader->in, name, "too_long", "List has too many items");
+            validate_fail(&query->in, name, "too_long", "List has too many items");
         else
             json_array_append(*list, item);
     }
 }
 
-static void read_limit(struct query_reader *reader, const char *name, const char *value)
+static void read_limit(struct list_query *query, const char *name, const char *value)
 {
     char *end = NULL;
     errno = 0;
     long long limit = strtoll(value, &end, 10);
     bool is_number = *end == '\0' && strspn(value, "0123456789+-") == strlen(value);
     if (!is_number)
-        validate_fail(&reader->in, name, "int_parsing",
+        validate_fail(&query->in, name, "int_parsing",
                       "Input should be a valid integer, unable to parse string as an integer");
     else if (limit < 1)
-        validate_fail(&reader->in, name, "greater_than_equal", "Input should be greater than or equal to 1");
+        validate_fail(&query->in, name, "greater_than_equal", "Input should be greater than or equal to 1");
     else
-        reader->query->limit = limit < LIMIT_MAX ? limit : LIMIT_MAX;
+        query->limit = limit < LIMIT_MAX ? limit : LIMIT_MAX;
 }
 
 static enum MHD_Result read_argument(void *context, enum MHD_ValueKind kind, const char *name,
                                      const char *value)
 {
-    struct query_reader *reader = context;
-    struct list_query *query = reader->query;
+    struct list_query *query = context;
     if (value == NULL || value[0] == '\0' || strcmp(value, "null") == 0)
         return MHD_YES;
     if (strcmp(name, "inbox_ids") == 0 || strcmp(name, "inbox_id") == 0) {
-        read_list(reader, name, value, &query->inbox_ids);
+        read_list(query, name, value, &query->inbox_ids);
     } else if (strcmp(name, "from_addresses") == 0) {
-        read_list(reader, name, value, &query->from_addresses);
+        read_list(query, name, value, &query->from_addresses);
     } else if (strcmp(name, "limit") == 0) {
-        read_limit(reader, name, value);
+        read_limit(query, name, value);
     } else if (strcmp(name, "valid_only") == 0) {
         if (!validate_read_boolean_word(value, &query->valid_only))
-            validate_fail(&reader->in, name, "bool_parsing",
+            validate_fail(&query->in, name, "bool_parsing",
                           "Input should be a valid boolean, unable to interpret input");
     } else if (strcmp(name, "search_term") == 0 && !g_utf8_validate(value, -1, NULL)) {
-        validate_fail(&reader->in, name, "string_unicode", "Input should be a valid string in UTF-8");
+        validate_fail(&query->in, name, "string_unicode", "Input should be a valid string in UTF-8");
     } else if (strcmp(name, "search_term") == 0) {
         free(query->search_term);
         query->search_term = message_fold(value);
-        reader->is_out_of_memory = reader->is_out_of_memory || query->search_term == NULL;
     }
     return MHD_YES;
 }
 
 /* ---------------------------------------------------------------- the answer */
 
-struct list {
-    struct connection *connection;
-    sqlite3_stmt *statement;
-    int64_t changes; /* how often the list changed; the list has about as many emails */
-};
-
-static int prepare(const struct list_query *query, enum email_side side, struct list *list)
+/* `changes`: how often the list changed. The list has about as many emails. */
+static int prepare(sqlite3 *db, const struct list_query *query, enum email_side side, int64_t changes,
+                   sqlite3_stmt **ret_statement)
 {
-    sqlite3 *db = list->connection->db;
     _cleanup_strbuf_ struct strbuf sql = STRBUF_INIT(4096);
     _cleanup_free_ char *inbox_ids = json_dumps(query->inbox_ids, JSON_COMPACT);
     _cleanup_free_ char *from_addresses = json_dumps(query->from_addresses, JSON_COMPACT);
@@ -123,7 +111,7 @@ static int prepare(const struct list_query *query, enum email_side side, struct 
         (query->from_addresses != NULL && from_addresses == NULL))
         return -ENOMEM;
     if (query->search_term != NULL) {
-        int error = search_index_match(db, query->search_term, list->changes, query->limit, &match);
+        int error = search_index_match(db, query->search_term, changes, query->limit, &match);
         if (error != 0)
             return error;
     }
@@ -147,22 +135,22 @@ static int prepare(const struct list_query *query, enum email_side side, struct 
         &sql, " AND (?5 IS NULL OR instr((SELECT search_text FROM messages WHERE seq = r.message), ?5))"
               " ORDER BY r.seq DESC LIMIT ?1");
     return sql.error != 0 ? sql.error
-                          : query_prepare(db, &list->statement, strbuf_str(&sql), "issss", query->limit,
+                          : query_prepare(db, ret_statement, strbuf_str(&sql), "issss", query->limit,
                                           inbox_ids, from_addresses, match, query->search_term);
 }
 
 /* Makes the ETag from the list's statement and the number of its changes. Return: 0 or -errno. */
-static int make_etag(const struct list *list, char ret_etag[REPLY_ETAG_SIZE])
+static int make_etag(const struct record_array *records, int64_t changes, char ret_etag[REPLY_ETAG_SIZE])
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(list->connection->db, &statement,
+    int error = query_first(records->connection->db, &statement,
                             "SELECT value FROM settings WHERE name = 'instance'", "");
     if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
-    char *sql = sqlite3_expanded_sql(list->statement);
+    char *sql = sqlite3_expanded_sql(records->statement);
     _cleanup_free_ char *state = NULL;
     int len = asprintf(&state, "%s %s %lld %s", INBOXFS_VERSION, query_column_text(statement, 0),
-                       (long long)list->changes, sql != NULL ? sql : "");
+                       (long long)changes, sql != NULL ? sql : "");
     bool is_whole = sql != NULL && len >= 0;
     sqlite3_free(sql);
     if (!is_whole)
@@ -173,75 +161,68 @@ static int make_etag(const struct list *list, char ret_etag[REPLY_ETAG_SIZE])
     return 0;
 }
 
-/* Replies with the list, or with a 304 if the client has it. Consumes the list. `error` is the result of its
- * preparation. */
-static int answer(const struct request *request, struct list *list, int error, struct reply *reply)
+/* Adds the ETag to a reply with records, or replaces it with a 304 if the client has the list. */
+static int add_etag(const struct request *request, int64_t changes, struct reply *reply)
 {
     char etag[REPLY_ETAG_SIZE];
     const char *known = request_header(request, MHD_HTTP_HEADER_IF_NONE_MATCH);
-    if (error == 0)
-        error = make_etag(list, etag);
-    if (error == 0 && (known == NULL || (strcmp(known, "*") != 0 && strstr(known, etag) == NULL)))
-        return reply_records(reply, request->context->database, list->connection, list->statement, etag);
-    if (error == 0) {
+    int error = make_etag(reply->records, changes, etag);
+    if (error != 0)
+        return error;
+    if (known != NULL && (strcmp(known, "*") == 0 || strstr(known, etag) != NULL)) {
+        reply_release(reply);
         reply->status = MHD_HTTP_NOT_MODIFIED;
-        snprintf(reply->etag, sizeof(reply->etag), "%s", etag);
     }
-    sqlite3_finalize(list->statement);
-    database_end_read(request->context->database, list->connection);
-    return error;
+    snprintf(reply->etag, sizeof(reply->etag), "%s", etag);
+    return 0;
 }
 
 int endpoint_inbox_list(struct request *request, struct reply *reply)
 {
-    struct list list = {0};
-    int error = database_begin_read(request->context->database, &list.connection);
+    int error = reply_begin_records(reply, request->context->database);
     if (error != 0)
         return error;
-    error = query_integer(list.connection->db, &list.changes,
-                          "SELECT value FROM settings WHERE name = 'inbox_changes'", "");
+    sqlite3 *db = reply->records->connection->db;
+    int64_t changes = 0;
+    error = query_integer(db, &changes, "SELECT value FROM settings WHERE name = 'inbox_changes'", "");
     if (error == 0)
-        error = query_prepare(list.connection->db, &list.statement, "SELECT record FROM inboxes ORDER BY seq",
-                              "");
-    return answer(request, &list, error, reply);
+        error = query_prepare(db, &reply->records->statement, "SELECT record FROM inboxes ORDER BY seq", "");
+    return error == 0 ? add_etag(request, changes, reply) : error;
 }
 
-static int count_changes(const struct list_query *query, enum email_side side, struct list *list)
+static int count_changes(sqlite3 *db, const struct list_query *query, enum email_side side,
+                         int64_t *ret_changes)
 {
     if (side == SIDE_SENT || json_array_size(query->inbox_ids) != 1)
-        return query_integer(list->connection->db, &list->changes,
-                             "SELECT value FROM settings WHERE name = ?", "s",
+        return query_integer(db, ret_changes, "SELECT value FROM settings WHERE name = ?", "s",
                              side == SIDE_SENT ? "outbound_changes" : "email_changes");
     const char *id = json_string_value(json_array_get(query->inbox_ids, 0));
-    int error = query_integer(list->connection->db, &list->changes,
-                              "SELECT email_changes FROM inboxes WHERE id = ?", "s", id);
+    int error = query_integer(db, ret_changes, "SELECT email_changes FROM inboxes WHERE id = ?", "s", id);
     return error == -ENOENT ? 0 : error;
 }
 
 static int answer_emails(const struct request *request, const struct list_query *query, struct reply *reply)
 {
-    struct list list = {0};
-    int error = database_begin_read(request->context->database, &list.connection);
+    int error = reply_begin_records(reply, request->context->database);
     if (error != 0)
         return error;
-    error = count_changes(query, request->side, &list);
+    sqlite3 *db = reply->records->connection->db;
+    int64_t changes = 0;
+    error = count_changes(db, query, request->side, &changes);
     if (error == 0)
-        error = prepare(query, request->side, &list);
-    return answer(request, &list, error, reply);
+        error = prepare(db, query, request->side, changes, &reply->records->statement);
+    return error == 0 ? add_etag(request, changes, reply) : error;
 }
 
 int endpoint_email_list(struct request *request, struct reply *reply)
 {
     _cleanup_validation_ struct validation validation = {0};
     const struct location location = {.name = "query"};
-    struct list_query query = {.limit = LIMIT_DEFAULT, .valid_only = true};
-    struct query_reader reader = {.in = {&validation, &location, NULL}, .query = &query};
-    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, read_argument, &reader);
-    int error = reader.is_out_of_memory ? -ENOMEM : 0;
-    if (error == 0 && validation.has_failed)
-        error = reply_invalid(reply, &validation);
-    else if (error == 0)
-        error = answer_emails(request, &query, reply);
+    struct list_query query = {
+        .in = {&validation, &location, NULL}, .limit = LIMIT_DEFAULT, .valid_only = true};
+    MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, read_argument, &query);
+    int error =
+        validation.has_failed ? reply_invalid(reply, &validation) : answer_emails(request, &query, reply);
     json_decref(query.inbox_ids);
     json_decref(query.from_addresses);
     free(query.search_term);

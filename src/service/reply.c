@@ -10,7 +10,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/strbuf.h"
 #include "sql/query.h"
 
 enum {
@@ -20,19 +19,6 @@ enum {
 
 /* ---------------------------------------------------------------- the array of records */
 
-/* The body is "[", the records with "," between them, "]". Its pieces are these marks and the records, which
- * are copied from SQLite's own memory. */
-struct record_array {
-    struct database *database;
-    struct connection *connection;
-    sqlite3_stmt *statement;
-    const char *piece; /* valid until the next step of the statement */
-    size_t piece_len;  /* bytes of the piece that were not copied yet */
-    bool has_records;
-    bool owes_record; /* the next piece is the record of the current row */
-    bool is_at_end;   /* the piece is the last */
-};
-
 static void record_array_free(void *context)
 {
     struct record_array *array = context;
@@ -40,7 +26,25 @@ static void record_array_free(void *context)
         return;
     sqlite3_finalize(array->statement);
     database_end_read(array->database, array->connection);
+    strbuf_release(&array->piece);
     free(array);
+}
+
+/* Reads the next piece: a record and the mark before it, or the mark at the end. Return: 0 or -errno. */
+static int read_piece(struct record_array *array)
+{
+    bool is_first = array->piece.len == 0;
+    int step = query_step(array->statement);
+    if (step < 0)
+        return step;
+    strbuf_clear(&array->piece);
+    array->copied = 0;
+    array->is_last_piece = step == 0;
+    if (step == 0)
+        return strbuf_append_str(&array->piece, is_first ? "[]" : "]");
+    const char *record = (const char *)sqlite3_column_text(array->statement, 0);
+    strbuf_append_char(&array->piece, is_first ? '[' : ',');
+    return record != NULL ? strbuf_append_str(&array->piece, record) : -ENOMEM;
 }
 
 static ssize_t record_array_read(void *context, uint64_t position, char *ret_bytes, size_t len)
@@ -48,30 +52,19 @@ static ssize_t record_array_read(void *context, uint64_t position, char *ret_byt
     struct record_array *array = context;
     size_t done = 0;
     while (done < len) {
-        if (array->piece_len == 0 && array->is_at_end)
-            return done > 0 ? (ssize_t)done : MHD_CONTENT_READER_END_OF_STREAM;
-        if (array->piece_len == 0 && array->owes_record) {
-            array->owes_record = false;
-            array->piece = (const char *)sqlite3_column_text(array->statement, 0);
-            array->piece_len = (size_t)sqlite3_column_bytes(array->statement, 0);
-            if (array->piece == NULL)
+        if (array->copied == array->piece.len) {
+            if (array->is_last_piece)
+                break;
+            if (read_piece(array) != 0)
                 return MHD_CONTENT_READER_END_WITH_ERROR;
-        } else if (array->piece_len == 0) {
-            int step = query_step(array->statement);
-            if (step < 0)
-                return MHD_CONTENT_READER_END_WITH_ERROR;
-            array->is_at_end = step == 0;
-            array->piece = array->has_records ? (step > 0 ? "," : "]") : step > 0 ? "[" : "[]";
-            array->piece_len = strlen(array->piece);
-            array->owes_record = array->has_records = step > 0;
         }
-        size_t part = array->piece_len < len - done ? array->piece_len : len - done;
-        memcpy(ret_bytes + done, array->piece, part);
-        array->piece += part;
-        array->piece_len -= part;
+        size_t left = array->piece.len - array->copied;
+        size_t part = left < len - done ? left : len - done;
+        memcpy(ret_bytes + done, array->piece.data + array->copied, part);
+        array->copied += part;
         done += part;
     }
-    return (ssize_t)done;
+    return done > 0 ? (ssize_t)done : MHD_CONTENT_READER_END_OF_STREAM;
 }
 
 /* ---------------------------------------------------------------- replies */
@@ -131,20 +124,20 @@ int reply_invalid_at(struct reply *reply, json_t *location, const char *type, co
     return 0;
 }
 
-int reply_records(struct reply *reply, struct database *database, struct connection *connection,
-                  sqlite3_stmt *statement, const char *etag)
+int reply_begin_records(struct reply *reply, struct database *database)
 {
-    struct record_array *array = calloc(1, sizeof(*array));
-    if (array == NULL) {
-        sqlite3_finalize(statement);
-        database_end_read(database, connection);
-        return -ENOMEM;
-    }
-    *array = (struct record_array){.database = database, .connection = connection, .statement = statement};
     reply_bytes(reply, "application/json", NULL, 0);
-    reply->records = array;
-    snprintf(reply->etag, sizeof(reply->etag), "%s", etag);
-    return 0;
+    struct record_array *array = calloc(1, sizeof(*array));
+    if (array == NULL)
+        return -ENOMEM;
+    array->database = database;
+    array->piece = STRBUF_INIT(SIZE_MAX / 2);
+    int error = database_begin_read(database, &array->connection);
+    if (error == 0)
+        reply->records = array;
+    else
+        free(array);
+    return error;
 }
 
 void reply_failure(struct reply *reply, int error)

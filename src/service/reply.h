@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "base/strbuf.h"
 #include "service/tables.h"
 #include "service/validation.h"
 
@@ -20,7 +21,15 @@ enum {
     REPLY_ETAG_SIZE = 67, /* 64 hex digits in quotes */
 };
 
-struct record_array;
+/* The records of a list. */
+struct record_array {
+    struct database *database;
+    struct connection *connection; /* in a read transaction, which ends when the reply is released */
+    sqlite3_stmt *statement;       /* owned; the text of a record is in the first column of each row */
+    struct strbuf piece;           /* the part of the JSON text that was read last */
+    size_t copied;                 /* bytes of the piece that libmicrohttpd has */
+    bool is_last_piece;
+};
 
 struct reply {
     unsigned int status; /* 0 if no reply was made */
@@ -52,11 +61,9 @@ int reply_invalid_at(struct reply *reply, json_t *location, const char *type, co
 /* Takes over `bytes`. */
 void reply_bytes(struct reply *reply, const char *content_type, char *bytes, size_t len);
 
-/* Makes a JSON array of the first column of the statement's rows, each the text of a record. Takes over the
- * statement and the read transaction, on failure too; both end when the reply is freed. Return: 0 or -ENOMEM.
- */
-int reply_records(struct reply *reply, struct database *database, struct connection *connection,
-                  sqlite3_stmt *statement, const char *etag);
+/* Makes a JSON array of records, and begins a read transaction, in which the caller prepares
+ * reply->records->statement. Return: 0 or -errno. */
+int reply_begin_records(struct reply *reply, struct database *database);
 
 /* Makes a 503 if the request had no effect and may succeed later, else a 500. */
 void reply_failure(struct reply *reply, int error);
