@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A thread sleeps until a row is due or this process committed. `inboxd deliver` commits in a process of its
- * own, so the thread looks every second for rows of the kind that it adds.
+ * Each thread looks for a due row after every commit of this process, and at least once a second, because
+ * rows become due and `inboxd deliver` adds rows in a process of its own.
  */
 #include "service/outgoing.h"
 
@@ -172,24 +172,6 @@ static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
 
 /* ---------------------------------------------------------------- the thread */
 
-/* Returns the milliseconds to sleep if nothing is committed. */
-static int64_t next_wait_ms(struct outgoing *outgoing)
-{
-    int64_t poll_ms = outgoing->kind == OUTGOING_WEBHOOK ? POLL_MS : PAUSE_MAX_MS;
-    struct connection *connection = NULL;
-    if (database_begin_read(outgoing->database, &connection) != 0)
-        return POLL_MS;
-    int64_t due = 0;
-    int error = query_integer(connection->db, &due,
-                              "SELECT due_ms FROM outgoing WHERE kind = ? ORDER BY due_ms LIMIT 1", "i",
-                              (int64_t)outgoing->kind);
-    database_end_read(outgoing->database, connection);
-    int64_t wait_ms = due - clock_realtime_ms(clock_system());
-    if (error == -ENOENT || (error == 0 && wait_ms > poll_ms))
-        return poll_ms;
-    return error != 0 ? POLL_MS : wait_ms > 0 ? wait_ms : 0;
-}
-
 static void *outgoing_thread(void *argument)
 {
     struct outgoing *outgoing = argument;
@@ -205,7 +187,7 @@ static void *outgoing_thread(void *argument)
             log_error("what is outgoing cannot be read: %s", strerrordesc_np(-error));
         was_said = error != 0 && error != -ENOENT;
         if (error != 0)
-            sleep_until_commit(outgoing, commits, was_said ? POLL_MS : next_wait_ms(outgoing));
+            sleep_until_commit(outgoing, commits, POLL_MS);
     }
     return NULL;
 }
