@@ -18,6 +18,7 @@
 #include <strings.h>
 
 #include "base/cleanup.h"
+#include "base/hash.h"
 #include "base/lock.h"
 #include "base/strbuf.h"
 #include "mail/file_name.h"
@@ -37,37 +38,31 @@ enum {
 
 static const char record_name[] = ".search.json";
 
-/* ---------------------------------------------------------------- names of what was found */
+/* ---------------------------------------------------------------- lists of names */
 
-/* The entries of a folder of search/, made once and shared by its readers: names in order, each with its
- * inode. Names of emails live as long as the store and are not copied. */
+/* An entry of a folder in search/. */
 struct search_name {
-    const char *name;
+    char *name; /* owned */
     uint64_t ino;
-    char *owned; /* `name` if it was copied, else NULL */
 };
 
-static void free_owned(gpointer name)
+static void free_name(gpointer name)
 {
-    free(((struct search_name *)name)->owned);
+    free(((struct search_name *)name)->name);
 }
 
 static GArray *new_names(void)
 {
     GArray *names = g_array_new(false, false, sizeof(struct search_name));
-    g_array_set_clear_func(names, free_owned);
+    g_array_set_clear_func(names, free_name);
     return names;
 }
 
-static void add_name(GArray *names, const char *name, uint64_t ino, char *owned)
+/* Takes ownership of `name`. */
+static void add_name(GArray *names, char *name, uint64_t ino)
 {
-    const struct search_name item = {name, ino, owned};
+    const struct search_name item = {name, ino};
     g_array_append_val(names, item);
-}
-
-static struct search_name *name_at(const GArray *names, size_t i)
-{
-    return &g_array_index(names, struct search_name, i);
 }
 
 static int compare_names(const void *one, const void *other)
@@ -75,55 +70,40 @@ static int compare_names(const void *one, const void *other)
     return strcmp(((const struct search_name *)one)->name, ((const struct search_name *)other)->name);
 }
 
-static int compare(const void *one, const void *other)
-{
-    uint64_t ino = ((const struct search_name *)one)->ino;
-    uint64_t other_ino = ((const struct search_name *)other)->ino;
-    int order = compare_names(one, other);
-    return order != 0 ? order : ino < other_ino ? -1 : ino > other_ino;
-}
-
-/* Returns the inode of the name in a list of emails, or 0. */
+/* Returns the inode of the name in a sorted list, or 0. */
 static uint64_t find_name(GArray *names, const char *name)
 {
-    const struct search_name wanted = {.name = name};
+    const struct search_name wanted = {.name = (char *)(uintptr_t)name};
     guint i;
-    return g_array_binary_search(names, &wanted, compare_names, &i) ? name_at(names, i)->ino : 0;
+    return g_array_binary_search(names, &wanted, compare_names, &i)
+               ? g_array_index(names, struct search_name, i).ino
+               : 0;
 }
 
-/* Emails of several inboxes may have equal names: the first keeps the name, the others get numbers, which are
- * chosen while all names are still in order. */
-static void number_doubles(GArray *names)
-{
-    unsigned int number = 1;
-    for (size_t i = 1; i < names->len; i++) {
-        struct search_name *item = name_at(names, i);
-        if (compare_names(item, item - 1) != 0) {
-            number = 1;
-            continue;
-        }
-        do {
-            free(item->owned);
-            item->owned = file_name_numbered(item->name, ++number);
-        } while (item->owned != NULL && find_name(names, item->owned) != 0);
-    }
-    for (size_t i = 0; i < names->len; i++)
-        if (name_at(names, i)->owned != NULL)
-            name_at(names, i)->name = name_at(names, i)->owned;
-    g_array_sort(names, compare);
-}
-
-/* Makes the links to the found emails, in order of name, with equal names numbered. */
+/* Makes a sorted list of links to the emails. Emails of several inboxes may have equal names: all but the
+ * first of these get a number. */
 static GArray *names_of_emails(struct store *store, const struct store_search *found)
 {
+    /* The last number given to emails of this name. The keys are owned by the list. */
+    g_autoptr(GHashTable) numbers = g_hash_table_new(hash_string, g_str_equal);
     GArray *names = new_names();
     for (size_t i = 0; i < found->len; i++) {
         struct email_view view;
-        if (store_get_email(store, found->emails[i], &view))
-            add_name(names, view.name, node_ino(NODE_SEARCH_HIT, view.number), NULL);
+        if (!store_get_email(store, found->emails[i], &view))
+            continue;
+        unsigned int number = MAX(1, GPOINTER_TO_UINT(g_hash_table_lookup(numbers, view.name)));
+        char *name = g_strdup(view.name);
+        while (name != NULL && g_hash_table_contains(numbers, name)) {
+            free(name);
+            name = file_name_numbered(view.name, ++number);
+        }
+        if (name == NULL)
+            continue;
+        g_hash_table_insert(numbers, name, GUINT_TO_POINTER(1));
+        g_hash_table_insert(numbers, (gpointer)(uintptr_t)view.name, GUINT_TO_POINTER(number));
+        add_name(names, name, node_ino(NODE_SEARCH_HIT, view.number));
     }
-    g_array_sort(names, compare);
-    number_doubles(names);
+    g_array_sort(names, compare_names);
     return names;
 }
 
@@ -348,10 +328,16 @@ static int search_locked(struct tree *tree, struct query *query, struct cancel *
     return error;
 }
 
-/* Waits until the query has an answer; with `any_will_do` an old answer is enough. Called with the lock held;
- * releases it while waiting. */
-static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_will_do, struct cancel *cancel,
-                                  struct query **ret_query)
+/* Returns true if the latest answer, even an old one, has this name. */
+static bool has_name(const struct query *query, const char *name)
+{
+    return query->found != NULL && (strcmp(name, record_name) == 0 || find_name(query->found, name) != 0);
+}
+
+/* Waits until the query has an answer, not an old one unless `is_lister` or the answer has `name`, which may
+ * be NULL. Called with the lock held; releases it while waiting. */
+static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool is_lister, const char *name,
+                                  struct cancel *cancel, struct query **ret_query)
 {
     struct queries *queries = tree->queries;
     int error = 0;
@@ -361,7 +347,7 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
             return -ENOENT;
         *ret_query = query;
         bool is_fresh = clock_monotonic_ms(tree->clock) - query->asked_ms < SEARCH_FRESH_MS;
-        if (query->found != NULL && (is_fresh || any_will_do))
+        if ((query->found != NULL && (is_fresh || is_lister)) || (name != NULL && has_name(query, name)))
             return 0;
         if (queries->waiting == SEARCHES_AT_ONCE)
             return -EAGAIN;
@@ -376,8 +362,9 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool any_w
     }
 }
 
-/* Gets the names that the query found. The caller unrefs them. */
-static int get_answer(struct tree *tree, const struct tree_caller *caller, uint64_t number, bool any_will_do,
+/* Gets the names that the query found, in an answer of any age if it has `name` (NULL: in a new answer). The
+ * caller unrefs them. */
+static int get_answer(struct tree *tree, const struct tree_caller *caller, uint64_t number, const char *name,
                       GArray **ret_names)
 {
     struct queries *queries = tree->queries;
@@ -388,7 +375,7 @@ static int get_answer(struct tree *tree, const struct tree_caller *caller, uint6
     struct lister *lister = find_lister_locked(queries, process, now_ms);
     if (lister != NULL)
         lister->until_ms = now_ms + SEARCH_FRESH_MS;
-    int error = wait_for_answer_locked(tree, number, any_will_do || lister != NULL, caller->cancel, &query);
+    int error = wait_for_answer_locked(tree, number, lister != NULL, name, caller->cancel, &query);
     if (error == 0)
         *ret_names = g_array_ref(query->found);
     pthread_mutex_unlock(&queries->lock);
@@ -490,13 +477,7 @@ static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, 
     bool is_record = strcmp(name, record_name) == 0;
     if (name[0] == '.' && !is_record)
         return -ENOENT;
-    /* For a name in the latest answer, that answer will do, however old. */
-    pthread_mutex_lock(&tree->queries->lock);
-    const struct query *query = find_number_locked(tree->queries, number);
-    bool any_will_do =
-        is_record || (query != NULL && query->found != NULL && find_name(query->found, name) != 0);
-    pthread_mutex_unlock(&tree->queries->lock);
-    int error = get_answer(tree, caller, number, any_will_do, &names);
+    int error = get_answer(tree, caller, number, name, &names);
     if (error != 0)
         return error;
     uint64_t hit = is_record ? 0 : find_name(names, name);
@@ -517,9 +498,8 @@ static int open_search(const struct tree_caller *caller, struct tree_dir *dir)
     LOCK_GUARD(&queries->lock);
     for (const GList *item = queries->table.head; item != NULL; item = item->next) {
         const struct query *query = item->data;
-        char *copy = query->found != NULL ? g_strdup(query->text) : NULL;
-        if (copy != NULL)
-            add_name(names, copy, node_ino(NODE_QUERY, query->number), copy);
+        if (query->found != NULL)
+            add_name(names, g_strdup(query->text), node_ino(NODE_QUERY, query->number));
     }
     struct lister *lister = find_lister_locked(queries, process, now_ms);
     if (lister == NULL)
@@ -532,7 +512,7 @@ static int open_search(const struct tree_caller *caller, struct tree_dir *dir)
 static int open_query(const struct tree_caller *caller, struct tree_dir *dir)
 {
     GArray *names = NULL;
-    int error = get_answer(dir->tree, caller, node_number(dir->ino), false, &names);
+    int error = get_answer(dir->tree, caller, node_number(dir->ino), NULL, &names);
     dir->state = names;
     return error;
 }
@@ -547,9 +527,11 @@ static void release_names(struct tree_dir *dir)
 static void put_names(const struct tree_dir *dir, mode_t mode, uint64_t position, uint64_t first)
 {
     const GArray *names = dir->state;
-    for (uint64_t i = position - first; i < names->len; i++)
-        if (!dir_put_name(dir, name_at(names, i)->name, name_at(names, i)->ino, mode, i + 1 + first))
+    for (uint64_t i = position - first; i < names->len; i++) {
+        const struct search_name *item = &g_array_index(names, struct search_name, i);
+        if (!dir_put_name(dir, item->name, item->ino, mode, i + 1 + first))
             return;
+    }
 }
 
 static int read_search(struct tree_dir *dir, uint64_t position)

@@ -121,6 +121,31 @@ TEST_WITH(the_latest_queries_keep_their_results, fixture_set_up, fixture_tear_do
     assert_null(strstr(names.text, "query 1 "));
 }
 
+TEST_WITH(hits_of_equal_names_get_numbers, fixture_set_up, fixture_tear_down)
+{
+    struct tree_fixture *fixture = *state;
+    struct fixture_names names = {.at_most = 0};
+    struct tree_dir *dir = NULL;
+    char *reason = NULL;
+    for (int i = 2; i <= 4; i++) {
+        char json[128];
+        char id[32];
+        snprintf(json, sizeof(json),
+                 "{\"id\":\"i%d\",\"name\":\"b%d\",\"email_address\":\"b%d@inbox.example\"}", i, i, i);
+        fake_service_add_inbox(fixture->fake, json);
+        snprintf(json, sizeof(json), "i%d", i);
+        snprintf(id, sizeof(id), "4d81d4dd-%d", i);
+        fake_service_add_simple_email(fixture->fake, json, id, "Twin");
+    }
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, "search/twin"), &dir), 0);
+    assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
+    tree_release_dir(dir);
+    assert_string_equal(names.text, ". .. .search.json 20261120T100000Z_twin_4d81d4dd-2.json "
+                                    "20261120T100000Z_twin_4d81d4dd-3.json "
+                                    "20261120T100000Z_twin_4d81d4dd.json ");
+}
+
 struct asking {
     struct tree_fixture *fixture;
     struct cancel cancel;
