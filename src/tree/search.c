@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * search/: a folder in which every name is a query. Looking a query up only makes its folder. Opening the
- * folder, or looking an unknown name up in it, searches the store. The results show as symbolic links to the
- * emails; .search.json has the query and its time. A query is not searched again within a short time, nor
- * when it is opened by a process that has just listed search/, since such a process opens all queries.
+ * search/: a folder in which every name is a query. A lookup of the query only makes its folder. Opening the
+ * folder, or looking up an unknown name in it, searches the store. The hits are symbolic links to emails;
+ * .search.json has the query and the time of the search. The answer is used for SEARCH_FRESH_MS, and longer
+ * by a process that has just listed search/, since such a process opens all queries.
  *
- * Nothing here is lasting, since requests may have to wait. All memory is bounded: search/ lists the latest
- * queries, and some more names are remembered.
+ * No entry is lasting, since requests may wait. search/ lists the SEARCH_QUERIES_SHOWN queries that were
+ * searched last; SEARCH_NAMES_KNOWN queries have an inode.
  */
 #include <errno.h>
 #include <glib.h>
@@ -112,15 +112,15 @@ static GArray *names_of_emails(struct store *store, const struct store_search *f
 struct query {
     uint64_t number;
     char *text;
-    GArray *found;         /* struct search_name; NULL before the first search, and once dropped */
+    GArray *found;         /* the answer: struct search_name; NULL if there is none */
     bool is_truncated;     /* as in struct store_search */
     bool is_service_asked; /* as in struct store_search */
-    int64_t asked_ms;      /* monotonic */
-    int64_t asked_real_ms;
-    bool is_asking; /* a thread searches, and uses the query without the lock, so it must not be freed */
+    int64_t searched_ms;   /* monotonic */
+    int64_t searched_real_ms;
+    bool is_searching; /* a thread uses the query without the lock: it must not be freed */
 };
 
-/* A process that has listed search/. Its threads may share the work. */
+/* A process that has just listed search/. */
 struct lister {
     pid_t process;
     int64_t until_ms; /* monotonic */
@@ -129,13 +129,12 @@ struct lister {
 struct queries {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    /* Protected by lock, like all below. Queries, the latest first; the list is short, and only the latest
-     * queries have results. Numbers are not reused, so the inode of a forgotten query is invalid. */
-    GQueue table;
-    uint64_t last_number;
+    /* All members below are protected by lock. */
+    GQueue table;         /* struct query, the one that was searched or made last at the head */
+    uint64_t last_number; /* numbers are not reused, so the inode of a removed query is invalid */
     unsigned int waiting; /* requests that search, or wait for the search of another request */
     struct lister listers[LISTERS_MAX];
-    unsigned int next_lister;
+    unsigned int next_lister; /* modulo LISTERS_MAX: the element that the next process gets */
 };
 
 static void drop_found(struct query *query)
@@ -168,11 +167,11 @@ static struct query *find_text_locked(const struct queries *queries, const char 
     return NULL;
 }
 
-/* Adds a query, in place of the oldest idle one if there are SEARCH_NAMES_KNOWN. */
+/* Adds a query. If there are SEARCH_NAMES_KNOWN, the last in the table that no thread searches is freed. */
 static struct query *add_query_locked(struct queries *queries, const char *text)
 {
     GList *oldest = queries->table.length < SEARCH_NAMES_KNOWN ? NULL : queries->table.tail;
-    while (oldest != NULL && ((struct query *)oldest->data)->is_asking)
+    while (oldest != NULL && ((struct query *)oldest->data)->is_searching)
         oldest = oldest->prev;
     if (oldest != NULL) {
         free_query(oldest->data);
@@ -206,9 +205,8 @@ static void release_search(struct tree *tree)
     free(queries);
 }
 
-/* Returns true for hidden files, for names that desktops, shells, builders and git look up in every folder,
- * and for one word with a suffix that is common for files, but not for hosts or attachments. In quotes such a
- * word is a query. */
+/* Returns true for a name with a leading dot, for names that desktops, shells, builders and git look up in
+ * every folder, and for a single word with a suffix that files have, but neither hosts nor attachments. */
 static bool is_file_name(const char *name)
 {
     static const char *const names[] = {
@@ -227,8 +225,8 @@ static bool is_file_name(const char *name)
     return name[0] == '.' || g_strv_contains(names, name);
 }
 
-/* Return: 0; -ENOENT when the name is no query; -EINVAL when it would be misunderstood, with the reason in
- * an event; -ENOMEM. */
+/* Return: 0; -ENOENT when the name is not a query; -EINVAL when the store would misunderstand the query, with
+ * the reason in an event; -ENOMEM. */
 static int check_query(struct tree *tree, const char *name)
 {
     struct search_query query;
@@ -253,7 +251,7 @@ static void fill(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t si
 
 static void fill_query(const struct tree *tree, const struct query *query, struct tree_entry *ret)
 {
-    fill(tree, node_ino(NODE_QUERY, query->number), S_IFDIR | 0700, 0, query->asked_real_ms, ret);
+    fill(tree, node_ino(NODE_QUERY, query->number), S_IFDIR | 0700, 0, query->searched_real_ms, ret);
 }
 
 static int lookup_query(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
@@ -280,16 +278,15 @@ static int remove_query(struct tree *tree, uint64_t parent, const char *name)
     struct query *query = find_text_locked(queries, name);
     if (query == NULL)
         return -ENOENT;
-    if (query->is_asking)
+    if (query->is_searching)
         return -EBUSY;
     g_queue_remove(&queries->table, query);
     free_query(query);
     return 0;
 }
 
-/* ---------------------------------------------------------------- asking */
+/* ---------------------------------------------------------------- searches */
 
-/* Returns the entry of a process that has listed search/ a short time ago, or NULL. */
 static struct lister *find_lister_locked(struct queries *queries, pid_t process, int64_t now_ms)
 {
     for (size_t i = 0; i < LISTERS_MAX; i++)
@@ -298,25 +295,25 @@ static struct lister *find_lister_locked(struct queries *queries, pid_t process,
     return NULL;
 }
 
-/* Called with the lock held; releases it during the search. The query is not freed while is_asking is set. */
+/* Called with the lock held; releases the lock during the search. */
 static int search_locked(struct tree *tree, struct query *query, struct cancel *cancel)
 {
     struct queries *queries = tree->queries;
     struct store_search found = {.len = 0};
-    query->is_asking = true;
+    query->is_searching = true;
     pthread_mutex_unlock(&queries->lock);
     int error = store_search(tree->store, query->text, cancel, &found);
     GArray *names = error == 0 ? names_of_emails(tree->store, &found) : NULL;
     pthread_mutex_lock(&queries->lock);
-    query->is_asking = false;
+    query->is_searching = false;
     if (names != NULL) {
         size_t shown = 0;
         drop_found(query);
         query->found = names;
         query->is_truncated = found.is_truncated;
         query->is_service_asked = found.is_service_asked;
-        query->asked_ms = clock_monotonic_ms(tree->clock);
-        query->asked_real_ms = clock_realtime_ms(tree->clock);
+        query->searched_ms = clock_monotonic_ms(tree->clock);
+        query->searched_real_ms = clock_realtime_ms(tree->clock);
         g_queue_remove(&queries->table, query);
         g_queue_push_head(&queries->table, query);
         for (const GList *item = queries->table.head; item != NULL; item = item->next)
@@ -334,8 +331,8 @@ static bool has_name(const struct query *query, const char *name)
     return query->found != NULL && (strcmp(name, record_name) == 0 || find_name(query->found, name) != 0);
 }
 
-/* Waits until the query has an answer, not an old one unless `is_lister` or the answer has `name`, which may
- * be NULL. Called with the lock held; releases it while waiting. */
+/* Waits until the query has a new answer. An old answer will do if `is_lister`, or if it has `name` (may be
+ * NULL). Called with the lock held; releases the lock while waiting. */
 static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool is_lister, const char *name,
                                   struct cancel *cancel, struct query **ret_query)
 {
@@ -346,13 +343,13 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool is_li
         if (query == NULL)
             return -ENOENT;
         *ret_query = query;
-        bool is_fresh = clock_monotonic_ms(tree->clock) - query->asked_ms < SEARCH_FRESH_MS;
+        bool is_fresh = clock_monotonic_ms(tree->clock) - query->searched_ms < SEARCH_FRESH_MS;
         if ((query->found != NULL && (is_fresh || is_lister)) || (name != NULL && has_name(query, name)))
             return 0;
         if (queries->waiting == SEARCHES_AT_ONCE)
             return -EAGAIN;
         queries->waiting++;
-        if (query->is_asking)
+        if (query->is_searching)
             error = wait_until(tree->clock, &queries->changed, &queries->lock, CLOCK_FOREVER, cancel);
         else
             error = search_locked(tree, query, cancel);
@@ -362,8 +359,7 @@ static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool is_li
     }
 }
 
-/* Gets the names that the query found, in an answer of any age if it has `name` (NULL: in a new answer). The
- * caller unrefs them. */
+/* Gets the answer, whose reference the caller drops. `name`: as in wait_for_answer_locked(). */
 static int get_answer(struct tree *tree, const struct tree_caller *caller, uint64_t number, const char *name,
                       GArray **ret_names)
 {
@@ -382,7 +378,7 @@ static int get_answer(struct tree *tree, const struct tree_caller *caller, uint6
     return error;
 }
 
-/* ---------------------------------------------------------------- what was found */
+/* ---------------------------------------------------------------- hits, and .search.json */
 
 static int read_hit_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
                          size_t size)
@@ -421,8 +417,8 @@ static int get_query(struct tree *tree, const struct tree_caller *caller, uint64
     return 0;
 }
 
-/* Copies the text of the record (the caller frees it), and its time. */
-static int copy_record(struct tree *tree, uint64_t ino, char **ret_text, size_t *ret_len, int64_t *ret_ms)
+/* Makes the text of .search.json, which the caller frees. */
+static int format_record(struct tree *tree, uint64_t ino, char **ret_text, size_t *ret_len, int64_t *ret_ms)
 {
     LOCK_GUARD(&tree->queries->lock);
     const struct query *query = find_number_locked(tree->queries, node_number(ino));
@@ -433,13 +429,13 @@ static int copy_record(struct tree *tree, uint64_t ino, char **ret_text, size_t 
     json_writer_init(&writer, &record, 2);
     json_begin_object(&writer);
     json_member_string(&writer, "query", query->text);
-    json_member_date(&writer, "asked_at", query->asked_real_ms);
+    json_member_date(&writer, "asked_at", query->searched_real_ms);
     json_member_integer(&writer, "found", (int64_t)query->found->len);
     json_member_boolean(&writer, "truncated", query->is_truncated);
     json_member_boolean(&writer, "service", query->is_service_asked);
     json_end_object(&writer);
     strbuf_append_char(&record, '\n');
-    *ret_ms = query->asked_real_ms;
+    *ret_ms = query->searched_real_ms;
     *ret_text = strbuf_take(&record, ret_len);
     return *ret_text == NULL ? -ENOMEM : 0;
 }
@@ -449,10 +445,10 @@ static int get_record(struct tree *tree, const struct tree_caller *caller, uint6
 {
     _cleanup_free_ char *text = NULL;
     size_t len;
-    int64_t asked_ms;
-    int error = copy_record(tree, ino, &text, &len, &asked_ms);
+    int64_t searched_ms;
+    int error = format_record(tree, ino, &text, &len, &searched_ms);
     if (error == 0)
-        fill(tree, ino, S_IFREG | 0444, len, asked_ms, ret);
+        fill(tree, ino, S_IFREG | 0444, len, searched_ms, ret);
     return error;
 }
 
@@ -461,8 +457,8 @@ static int open_record(struct tree *tree, const struct tree_caller *caller, uint
 {
     char *text;
     size_t len;
-    int64_t asked_ms;
-    int error = copy_record(tree, ino, &text, &len, &asked_ms);
+    int64_t searched_ms;
+    int error = format_record(tree, ino, &text, &len, &searched_ms);
     return error != 0 ? error : handle_open_text(tree, flags, text, len, ret_handle);
 }
 
@@ -523,7 +519,7 @@ static void release_names(struct tree_dir *dir)
         g_array_unref(dir->state);
 }
 
-/* Passes only names, since the kernel looks each of them up anyway. */
+/* Passes only names, since the kernel looks each name up anyway. `first`: the position of the first name. */
 static void put_names(const struct tree_dir *dir, mode_t mode, uint64_t position, uint64_t first)
 {
     const GArray *names = dir->state;
