@@ -13,7 +13,6 @@
 #include "mail/maildir_name.h"
 #include "store/index_changes.h"
 #include "store/store_content.h"
-#include "support/fake_clock.h"
 #include "support/test.h"
 
 #define BOX "maildir/alice@inbox.example"
@@ -41,7 +40,7 @@ static void wait_for_raw(struct tree_fixture *fixture)
     assert_true(store_has_raw(fixture->store));
 }
 
-/* Adds three emails; the service has no raw bytes of the last one. */
+/* The inbox has three emails; the service has no raw message of the third. */
 static int set_up(void **state)
 {
     fixture_content_bytes = UINT64_C(1) << 20;
@@ -54,6 +53,12 @@ static int set_up(void **state)
     fake_service_add_simple_email(fixture->fake, "i1", "5e92e5ee-0d44", "third");
     sync_all(fixture);
     return 0;
+}
+
+static int set_up_with_fake_clock(void **state)
+{
+    fixture_use_fake_clock();
+    return set_up(state);
 }
 
 struct found {
@@ -411,12 +416,9 @@ TEST_WITH(new_mail_changes_the_time_of_new_before_a_listing, set_up, fixture_tea
     assert_memory_equal(&after, &cur_time, sizeof(after));
 }
 
-static int set_up_without_time(void **state);
-
-static int tear_down_without_time(void **state);
-
 /* A mail program reads a folder again only if its time differs. All changes happen within a millisecond. */
-TEST_WITH(each_change_moves_the_time_of_new_forward, set_up_without_time, tear_down_without_time)
+TEST_WITH(each_change_moves_the_time_of_new_forward, set_up_with_fake_clock,
+          fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
     struct tree_attributes attributes;
@@ -442,23 +444,6 @@ TEST_WITH(each_change_moves_the_time_of_new_forward, set_up_without_time, tear_d
     }
 }
 
-static struct fake_clock standing_clock;
-
-static int set_up_without_time(void **state)
-{
-    fake_clock_init(&standing_clock, INT64_C(1795168800000));
-    fixture_clock = &standing_clock.clock;
-    return set_up(state);
-}
-
-static int tear_down_without_time(void **state)
-{
-    int error = fixture_tear_down(state);
-    fixture_clock = NULL;
-    fake_clock_release(&standing_clock);
-    return error;
-}
-
 TEST_WITH(a_new_inbox_changes_the_time_of_the_folder_of_maildirs, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
@@ -474,7 +459,8 @@ TEST_WITH(a_new_inbox_changes_the_time_of_the_folder_of_maildirs, set_up, fixtur
     assert_true(is_later(mtime_of(fixture, "maildir"), before));
 }
 
-TEST_WITH(mail_that_returns_keeps_its_number_and_marks, set_up_without_time, tear_down_without_time)
+TEST_WITH(mail_that_returns_keeps_its_number_and_marks, set_up_with_fake_clock,
+          fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -485,7 +471,7 @@ TEST_WITH(mail_that_returns_keeps_its_number_and_marks, set_up_without_time, tea
     struct timespec before = mtime_of(fixture, BOX "/new");
     fake_service_remove_email(fixture->fake, "4d81d4dd-0d44");
     sync_all(fixture);
-    fake_clock_advance(&standing_clock, INDEX_CONFIRM_MS);
+    fake_clock_advance(&fixture_fake_clock, INDEX_CONFIRM_MS);
     sync_all(fixture);
     struct tree_handle *handle = NULL;
     struct tree_entry again;
@@ -560,7 +546,8 @@ static void note_invalidated(void *context, uint64_t folder, const char *gone_na
     invalidated->count += gone_name == NULL && folder == invalidated->folder;
 }
 
-TEST_WITH(the_kernel_caches_new_until_mail_is_added_or_removed, set_up_without_time, tear_down_without_time)
+TEST_WITH(the_kernel_caches_new_until_mail_is_added_or_removed, set_up_with_fake_clock,
+          fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -577,14 +564,14 @@ TEST_WITH(the_kernel_caches_new_until_mail_is_added_or_removed, set_up_without_t
     size_t of_new_mail = invalidated.count;
     fake_service_remove_email(fixture->fake, "4d81d4dd-0d44");
     sync_all(fixture);
-    fake_clock_advance(&standing_clock, INDEX_CONFIRM_MS);
+    fake_clock_advance(&fixture_fake_clock, INDEX_CONFIRM_MS);
     sync_all(fixture);
     tree_set_listener(fixture->tree, NULL);
     assert_true(of_new_mail > 0);
     assert_true(invalidated.count > of_new_mail);
 }
 
-TEST_WITH(only_mail_in_new_is_announced, set_up_without_time, tear_down_without_time)
+TEST_WITH(only_mail_in_new_is_announced, set_up_with_fake_clock, fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
     char path[256];
@@ -607,7 +594,7 @@ TEST_WITH(only_mail_in_new_is_announced, set_up_without_time, tear_down_without_
                      -ENOENT);
     fake_service_remove_email(fixture->fake, "4d81d4dd-0d44");
     sync_all(fixture);
-    fake_clock_advance(&standing_clock, INDEX_CONFIRM_MS);
+    fake_clock_advance(&fixture_fake_clock, INDEX_CONFIRM_MS);
     sync_all(fixture);
     assert_int_equal(tree_find_announced(fixture->tree, inos[2], path, sizeof(path)), -ENOENT);
     assert_int_equal(tree_create_announced(fixture->tree, new, listing.by_uid[2].name, &entry, &handle),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The queries that search/ remembers.
+ * Folders of search/: how long a query keeps its inode and its answer, and what starts a search.
  */
 #include "tree_fixture.h"
 
@@ -10,7 +10,6 @@
 #include "base/cleanup.h"
 #include "base/thread.h"
 #include "base/wait.h"
-#include "support/fake_clock.h"
 #include "support/test.h"
 
 enum {
@@ -25,14 +24,13 @@ static uint64_t look_up(struct tree_fixture *fixture, int number)
     return fixture_ino(fixture, path);
 }
 
-static bool is_there(struct tree_fixture *fixture, uint64_t ino)
+static bool exists(struct tree_fixture *fixture, uint64_t ino)
 {
     struct tree_attributes attributes;
     return tree_get_attributes(fixture->tree, &any_caller, ino, &attributes) == 0;
 }
 
-/* Searches, by listing the query's folder. */
-static void ask_for(struct tree_fixture *fixture, int number)
+static void search_for(struct tree_fixture *fixture, int number)
 {
     struct cancel cancel;
     const struct tree_caller caller = {.pid = 7, .cancel = &cancel};
@@ -52,20 +50,20 @@ static void list(struct tree_fixture *fixture, struct fixture_names *ret)
     tree_release_dir(dir);
 }
 
-TEST_WITH(a_query_is_the_same_folder_until_it_is_removed, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_query_keeps_its_inode_until_its_removal, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     uint64_t first = look_up(fixture, 1);
     uint64_t second = look_up(fixture, 2);
     assert_int_equal(look_up(fixture, 1), first);
-    assert_true(is_there(fixture, second));
+    assert_true(exists(fixture, second));
     assert_int_equal(tree_remove_dir(fixture->tree, fixture_ino(fixture, "search"), "query 1"), 0);
-    assert_false(is_there(fixture, first));
-    /* A query's number is not used again. */
+    assert_false(exists(fixture, first));
+    /* The number of a removed query is not reused. */
     assert_true(look_up(fixture, 1) > second);
 }
 
-TEST_WITH(an_ambiguous_query_is_refused_with_a_reason, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_query_with_an_unknown_operator_is_refused_with_a_reason, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -77,7 +75,7 @@ TEST_WITH(an_ambiguous_query_is_refused_with_a_reason, fixture_set_up, fixture_t
     assert_non_null(strstr(events, "is: is no operator"));
 }
 
-TEST_WITH(names_of_files_are_no_queries, fixture_set_up, fixture_tear_down)
+TEST_WITH(names_of_files_are_not_queries, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     static const char *const files[] = {"Makefile", "body.txt", "README.md", "package.json", "HEAD", ".git"};
@@ -98,23 +96,23 @@ TEST_WITH(the_number_of_known_queries_is_bounded, fixture_set_up, fixture_tear_d
     uint64_t second = look_up(fixture, 1);
     for (int i = 2; i <= NAMES_KNOWN; i++)
         look_up(fixture, i);
-    assert_false(is_there(fixture, first));
-    assert_true(is_there(fixture, second));
+    assert_false(exists(fixture, first));
+    assert_true(exists(fixture, second));
 }
 
-TEST_WITH(the_latest_queries_keep_their_results, fixture_set_up, fixture_tear_down)
+TEST_WITH(only_the_latest_queries_keep_their_results, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
-    ask_for(fixture, 0);
+    search_for(fixture, 0);
     for (int i = 1; i <= QUERIES_SHOWN; i++)
-        ask_for(fixture, i);
+        search_for(fixture, i);
     list(fixture, &names);
     assert_int_equal(names.taken, 2 + QUERIES_SHOWN);
     assert_null(strstr(names.text, "query 0 "));
     assert_non_null(strstr(names.text, "query 1 "));
-    /* Queries that are not shown are searched again. */
-    ask_for(fixture, 0);
+    /* A new search lists a query again. */
+    search_for(fixture, 0);
     list(fixture, &names);
     assert_int_equal(names.taken, 2 + QUERIES_SHOWN);
     assert_non_null(strstr(names.text, "query 0 "));
@@ -146,47 +144,47 @@ TEST_WITH(hits_of_equal_names_get_numbers, fixture_set_up, fixture_tear_down)
                                     "20261120T100000Z_twin_4d81d4dd.json ");
 }
 
-struct asking {
+struct lookup_thread {
     struct tree_fixture *fixture;
     struct cancel cancel;
     uint64_t query;
     int error;
 };
 
-static void *ask(void *argument)
+static void *run_lookup(void *argument)
 {
-    struct asking *asking = argument;
-    const struct tree_caller caller = {.pid = 7, .cancel = &asking->cancel};
+    struct lookup_thread *lookup = argument;
+    const struct tree_caller caller = {.pid = 7, .cancel = &lookup->cancel};
     struct tree_entry entry;
-    asking->error = tree_lookup(asking->fixture->tree, &caller, asking->query, "nothing", &entry);
+    lookup->error = tree_lookup(lookup->fixture->tree, &caller, lookup->query, "nothing", &entry);
     return NULL;
 }
 
-TEST_WITH(a_query_under_way_is_not_replaced, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_query_is_not_freed_during_its_search, fixture_set_up, fixture_tear_down)
 {
     static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
     struct tree_fixture *fixture = *state;
-    struct asking asking = {.fixture = fixture};
+    struct lookup_thread lookup = {.fixture = fixture};
     struct tree_entry entry;
     pthread_t thread;
     fake_service_set_capabilities(fixture->fake, &extended);
     uint64_t search = fixture_ino(fixture, "search");
-    asking.query = fixture_ino(fixture, "search/hello");
-    cancel_init(&asking.cancel);
+    lookup.query = fixture_ino(fixture, "search/hello");
+    cancel_init(&lookup.cancel);
     fake_service_close_gate(fixture->fake, FAKE_LIST_EMAILS);
-    assert_int_equal(thread_start(&thread, "ask", ask, &asking), 0);
+    assert_int_equal(thread_start(&thread, "lookup", run_lookup, &lookup), 0);
     fake_service_wait_at_gate(fixture->fake, FAKE_LIST_EMAILS, 1);
     assert_int_equal(tree_remove_dir(fixture->tree, search, "hello"), -EBUSY);
     for (int i = 0; i < 3 * NAMES_KNOWN; i++)
         look_up(fixture, i);
-    assert_int_equal(fixture_ino(fixture, "search/hello"), asking.query);
+    assert_int_equal(fixture_ino(fixture, "search/hello"), lookup.query);
     fake_service_open_gate(fixture->fake, FAKE_LIST_EMAILS);
     pthread_join(thread, NULL);
-    assert_int_equal(asking.error, -ENOENT);
+    assert_int_equal(lookup.error, -ENOENT);
     assert_int_equal(tree_remove_dir(fixture->tree, search, "hello"), 0);
     assert_int_equal(tree_remove_dir(fixture->tree, search, "hello"), -ENOENT);
-    assert_int_equal(tree_lookup(fixture->tree, &any_caller, asking.query, "nothing", &entry), -ENOENT);
-    cancel_release(&asking.cancel);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, lookup.query, "nothing", &entry), -ENOENT);
+    cancel_release(&lookup.cancel);
 }
 
 static size_t count_listed(struct tree_fixture *fixture, const struct tree_caller *caller, uint64_t ino)
@@ -199,14 +197,8 @@ static size_t count_listed(struct tree_fixture *fixture, const struct tree_calle
     return names.taken;
 }
 
-static struct fake_clock clock_of_searches;
-
-static int set_up_clock(void **state);
-
-static int tear_down_clock(void **state);
-
-/* A file manager that listed search/ causes no search for each query; a later lookup searches again. */
-TEST_WITH(a_process_that_listed_the_queries_sees_new_mail, set_up_clock, tear_down_clock)
+TEST_WITH(a_process_that_listed_search_sees_new_mail_some_seconds_later, fixture_set_up_with_fake_clock,
+          fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
     struct cancel cancel;
@@ -222,7 +214,7 @@ TEST_WITH(a_process_that_listed_the_queries_sees_new_mail, set_up_clock, tear_do
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     size_t after = before;
     for (int i = 0; i < 500 && after == before; i++) {
-        fake_clock_advance(&clock_of_searches, 11000);
+        fake_clock_advance(&fixture_fake_clock, 11000);
         assert_int_equal(tree_lookup(fixture->tree, &caller, search, "hello", &query), 0);
         after = count_listed(fixture, &caller, query.ino);
         if (after == before)
@@ -232,7 +224,7 @@ TEST_WITH(a_process_that_listed_the_queries_sees_new_mail, set_up_clock, tear_do
     cancel_release(&cancel);
 }
 
-static int64_t asked_s(struct tree_fixture *fixture, const struct tree_caller *caller)
+static int64_t search_time_s(struct tree_fixture *fixture, const struct tree_caller *caller)
 {
     struct tree_entry query;
     assert_int_equal(tree_lookup(fixture->tree, caller, fixture_ino(fixture, "search"), "hello", &query), 0);
@@ -241,27 +233,28 @@ static int64_t asked_s(struct tree_fixture *fixture, const struct tree_caller *c
     return query.attributes.stat.st_mtim.tv_sec;
 }
 
-/* A run of find(1) takes long if search/ has many queries. */
-TEST_WITH(a_long_walk_through_the_queries_causes_no_search, set_up_clock, tear_down_clock)
+/* find(1) runs for long if search/ has many queries. */
+TEST_WITH(a_process_that_walks_through_the_queries_causes_no_search, fixture_set_up_with_fake_clock,
+          fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
     struct cancel cancel;
     cancel_init(&cancel);
     const struct tree_caller caller = {.pid = 78, .cancel = &cancel};
-    int64_t before = asked_s(fixture, &caller);
-    fake_clock_advance(&clock_of_searches, 60 * 1000);
+    int64_t before = search_time_s(fixture, &caller);
+    fake_clock_advance(&fixture_fake_clock, 60 * 1000);
     (void)count_listed(fixture, &caller, fixture_ino(fixture, "search"));
     for (int i = 0; i < 5; i++) {
-        fake_clock_advance(&clock_of_searches, 6 * 1000);
-        assert_int_equal(asked_s(fixture, &caller), before);
+        fake_clock_advance(&fixture_fake_clock, 6 * 1000);
+        assert_int_equal(search_time_s(fixture, &caller), before);
     }
-    fake_clock_advance(&clock_of_searches, 11 * 1000);
-    assert_true(asked_s(fixture, &caller) > before);
+    fake_clock_advance(&fixture_fake_clock, 11 * 1000);
+    assert_true(search_time_s(fixture, &caller) > before);
     cancel_release(&cancel);
 }
 
-/* A program that follows the links of an old answer causes no search. */
-TEST_WITH(only_a_name_outside_the_old_answer_causes_a_search, set_up_clock, tear_down_clock)
+TEST_WITH(only_a_lookup_of_a_name_outside_the_answer_causes_a_search, fixture_set_up_with_fake_clock,
+          fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
     struct fixture_names names = {.at_most = 0};
@@ -278,7 +271,7 @@ TEST_WITH(only_a_name_outside_the_old_answer_causes_a_search, set_up_clock, tear
     assert_non_null(strstr(name, "_hello_"));
     assert_int_equal(tree_lookup(fixture->tree, &any_caller, search, "hello", &query), 0);
     int64_t before = query.attributes.stat.st_mtim.tv_sec;
-    fake_clock_advance(&clock_of_searches, 60 * 1000);
+    fake_clock_advance(&fixture_fake_clock, 60 * 1000);
     assert_int_equal(tree_lookup(fixture->tree, &any_caller, query.ino, name, &entry), 0);
     assert_int_equal(tree_lookup(fixture->tree, &any_caller, query.ino, ".hidden", &entry), -ENOENT);
     assert_int_equal(tree_lookup(fixture->tree, &any_caller, search, "hello", &query), 0);
@@ -293,7 +286,7 @@ struct helper {
     pthread_barrier_t barrier;
 };
 
-static void *be_there(void *argument)
+static void *run_helper(void *argument)
 {
     struct helper *helper = argument;
     helper->task = (pid_t)syscall(SYS_gettid);
@@ -302,8 +295,8 @@ static void *be_there(void *argument)
     return NULL;
 }
 
-/* A program with several threads lists with one and reads with the others. */
-TEST_WITH(other_threads_of_a_process_that_listed_the_queries_cause_no_search, set_up_clock, tear_down_clock)
+TEST_WITH(other_threads_of_a_process_that_listed_search_cause_no_search, fixture_set_up_with_fake_clock,
+          fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
     struct helper helper;
@@ -311,32 +304,17 @@ TEST_WITH(other_threads_of_a_process_that_listed_the_queries_cause_no_search, se
     pthread_t thread;
     cancel_init(&cancel);
     pthread_barrier_init(&helper.barrier, NULL, 2);
-    assert_int_equal(pthread_create(&thread, NULL, be_there, &helper), 0);
+    assert_int_equal(pthread_create(&thread, NULL, run_helper, &helper), 0);
     pthread_barrier_wait(&helper.barrier);
     const struct tree_caller lister = {.pid = getpid(), .cancel = &cancel};
     const struct tree_caller other = {.pid = helper.task, .cancel = &cancel};
-    int64_t before = asked_s(fixture, &lister);
-    fake_clock_advance(&clock_of_searches, 60 * 1000);
+    int64_t before = search_time_s(fixture, &lister);
+    fake_clock_advance(&fixture_fake_clock, 60 * 1000);
     (void)count_listed(fixture, &lister, fixture_ino(fixture, "search"));
-    int64_t after = asked_s(fixture, &other);
+    int64_t after = search_time_s(fixture, &other);
     pthread_barrier_wait(&helper.barrier);
     pthread_join(thread, NULL);
     pthread_barrier_destroy(&helper.barrier);
     cancel_release(&cancel);
     assert_int_equal(after, before);
-}
-
-static int set_up_clock(void **state)
-{
-    fake_clock_init(&clock_of_searches, INT64_C(1795168800000));
-    fixture_clock = &clock_of_searches.clock;
-    return fixture_set_up(state);
-}
-
-static int tear_down_clock(void **state)
-{
-    int error = fixture_tear_down(state);
-    fixture_clock = NULL;
-    fake_clock_release(&clock_of_searches);
-    return error;
 }

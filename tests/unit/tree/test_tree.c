@@ -15,7 +15,6 @@
 
 #include "base/cleanup.h"
 #include "store/index_changes.h"
-#include "support/fake_clock.h"
 #include "support/test.h"
 #include "tree/node.h"
 #include "tree/tree.h"
@@ -325,32 +324,15 @@ static void changed(void *context, uint64_t ino, const char *gone_name)
         told->count += ino == told->folder;
 }
 
-static struct fake_clock standing_clock;
-
-static int set_up_without_time(void **state)
-{
-    fake_clock_init(&standing_clock, INT64_C(1795168800000));
-    fixture_clock = &standing_clock.clock;
-    return fixture_set_up(state);
-}
-
-static int tear_down_without_time(void **state)
-{
-    int error = fixture_tear_down(state);
-    fixture_clock = NULL;
-    fake_clock_release(&standing_clock);
-    return error;
-}
-
 static void sync_removal(struct tree_fixture *fixture)
 {
     char *reason = NULL;
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
-    fake_clock_advance(&standing_clock, INDEX_CONFIRM_MS);
+    fake_clock_advance(&fixture_fake_clock, INDEX_CONFIRM_MS);
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
 }
 
-TEST_WITH(the_listener_is_notified_of_mail, set_up_without_time, tear_down_without_time)
+TEST_WITH(the_listener_is_notified_of_mail, fixture_set_up_with_fake_clock, fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
     struct told told = {.folder = fixture_ino(fixture, inbox)};
@@ -849,7 +831,8 @@ static void appeared(void *context, const char *path, uint64_t ino)
     snprintf(last->path, sizeof(last->path), "%s", path);
 }
 
-TEST_WITH(new_mail_is_reported_with_an_existing_path, set_up_without_time, tear_down_without_time)
+TEST_WITH(new_mail_is_reported_with_an_existing_path, fixture_set_up_with_fake_clock,
+          fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
     struct appeared_path last = {.count = 0};
@@ -929,16 +912,17 @@ static int64_t status_changed_ms(struct tree_fixture *fixture)
     return (int64_t)attributes.stat.st_mtim.tv_sec * 1000 + attributes.stat.st_mtim.tv_nsec / 1000000;
 }
 
-TEST_WITH(stat_of_the_status_is_at_most_a_second_old, set_up_without_time, tear_down_without_time)
+TEST_WITH(stat_of_the_status_is_at_most_a_second_old, fixture_set_up_with_fake_clock,
+          fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
     char *reason = NULL;
     int64_t before = status_changed_ms(fixture);
     fake_service_add_simple_email(fixture->fake, "i1", "4d81d4dd-0d44", "second");
-    fake_clock_advance(&standing_clock, 10);
+    fake_clock_advance(&fixture_fake_clock, 10);
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     assert_int_equal(status_changed_ms(fixture), before);
-    fake_clock_advance(&standing_clock, 1000);
+    fake_clock_advance(&fixture_fake_clock, 1000);
     assert_int_equal(status_changed_ms(fixture), before + 1010);
 }
 
@@ -953,7 +937,8 @@ static void await_pause(struct tree_fixture *fixture)
 }
 
 /* The clock stands still, so the sender makes no later attempt by itself. */
-TEST_WITH(an_online_event_sends_the_queue_at_once, set_up_without_time, tear_down_without_time)
+TEST_WITH(an_online_event_sends_the_queue_at_once, fixture_set_up_with_fake_clock,
+          fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
     char *reason = NULL;

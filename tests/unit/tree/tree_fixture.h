@@ -20,6 +20,7 @@
 
 #include "base/clock.h"
 #include "base/file.h"
+#include "support/fake_clock.h"
 #include "support/fake_service.h"
 #include "support/temp_dir.h"
 #include "tree/tree.h"
@@ -33,7 +34,8 @@ struct tree_fixture {
 };
 
 static const struct tree_caller any_caller;
-static struct clock *fixture_clock;    /* NULL for the system's clock */
+static struct clock *fixture_clock; /* NULL for the system's clock */
+static struct fake_clock fixture_fake_clock;
 static uint64_t fixture_content_bytes; /* 0 if emails have no folders */
 static const char message[] = "To: bob@inbox.example\nSubject: hello\n\nHow are you?\n";
 
@@ -105,6 +107,27 @@ static inline int fixture_tear_down(void **state)
     temp_dir_release(&fixture->dir);
     free(fixture);
     return 0;
+}
+
+/* From here on, time passes only by fake_clock_advance(). */
+static inline void fixture_use_fake_clock(void)
+{
+    fake_clock_init(&fixture_fake_clock, INT64_C(1795168800000));
+    fixture_clock = &fixture_fake_clock.clock;
+}
+
+static inline int fixture_set_up_with_fake_clock(void **state)
+{
+    fixture_use_fake_clock();
+    return fixture_set_up(state);
+}
+
+static inline int fixture_tear_down_with_fake_clock(void **state)
+{
+    int error = fixture_tear_down(state);
+    fixture_clock = NULL;
+    fake_clock_release(&fixture_fake_clock);
+    return error;
 }
 
 /* Looks up a path from the root. Return: 0 and the entry; the error of tree_lookup(). */
