@@ -141,27 +141,17 @@ static void append_addresses(struct strbuf *out, const char *name, const struct 
         strbuf_append_char(out, '\n');
 }
 
-/* Appends a To, Cc or Bcc, unchanged if the field is a list of addresses, else with the addresses that
- * replace its local names. Returns a status. */
+/* Appends a To, Cc or Bcc with the addresses that replace its local names. Returns a status. */
 static int append_recipients(struct composition *message, const struct mime_field *field)
 {
     _cleanup_free_ char *value = g_strndup(field->value.bytes, field->value.len);
     _cleanup_free_ char *name = g_strndup(field->name.bytes, field->name.len);
     _cleanup_recipients_ struct recipients resolved = {0};
-    _cleanup_addresses_ struct address_list written = {0};
-    const struct address_list *list = &resolved.list;
     int status = local_names_resolve(&message->names, value, &resolved);
-    if (status != EX_OK)
-        return status;
-    bool is_same = address_list_parse(&written, value, NULL) == 0 && written.len == list->len;
-    for (size_t i = 0; i < list->len && is_same; i++)
-        is_same = strcmp(written.items[i].address, list->items[i].address) == 0;
-    if (is_same)
-        append_field(message->draft, field);
-    else
-        append_addresses(message->draft, name, list, NULL);
-    for (size_t i = 0; i < list->len && status == EX_OK; i++)
-        status = recipients_add(&message->named, &list->items[i]);
+    if (status == EX_OK)
+        append_addresses(message->draft, name, &resolved.list, NULL);
+    for (size_t i = 0; i < resolved.list.len && status == EX_OK; i++)
+        status = recipients_add(&message->named, &resolved.list.items[i]);
     return status;
 }
 
