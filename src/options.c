@@ -185,21 +185,14 @@ static void print_help(void)
         stdout);
 }
 
-/* Returns true if `given` is the name, in which each - may be written as _. */
-static bool is_name(const char *given, size_t len, const char *name)
-{
-    for (size_t i = 0; i < len; i++)
-        if (given[i] != name[i] && !(given[i] == '_' && name[i] == '-'))
-            return false;
-    return name[len] == '\0';
-}
-
-/* Returns the row with this name that is allowed in this scope, or OPTION_COUNT if there is none. */
+/* Returns the row with this name, in which _ may stand for -, that is allowed in this scope; OPTION_COUNT if
+ * there is none. */
 static int find_option(const char *name, size_t len, enum option_scope scope)
 {
+    _cleanup_free_ char *dashed = g_strdelimit(g_strndup(name, len), "_", '-');
     int found = 0;
     while (found < OPTION_COUNT &&
-           ((option_rows[found].scope & scope) == 0 || !is_name(name, len, option_rows[found].name)))
+           ((option_rows[found].scope & scope) == 0 || strcmp(dashed, option_rows[found].name) != 0))
         found++;
     return found;
 }
@@ -229,17 +222,17 @@ enum {
  * of a mount do not have. */
 static bool is_without_effect(const char *argument)
 {
-    static const char *const words[] = {
-        "defaults",   "auto",       "noauto",     "nofail",      "_netdev",       "user",     "nouser",
-        "users",      "nousers",    "owner",      "noowner",     "group",         "nogroup",  "relatime",
-        "norelatime", "diratime",   "nodiratime", "strictatime", "nostrictatime", "lazytime", "nolazytime",
-        "iversion",   "noiversion", "mand",       "nomand",      "silent",        "loud",     NULL,
+    static const char *const patterns[] = {
+        "x-*",        "X-*",        "comment=*",   "user=*",        "helper=*", "uhelper=*",  "defaults",
+        "auto",       "noauto",     "nofail",      "_netdev",       "user",     "nouser",     "users",
+        "nousers",    "owner",      "noowner",     "group",         "nogroup",  "relatime",   "norelatime",
+        "diratime",   "nodiratime", "strictatime", "nostrictatime", "lazytime", "nolazytime", "iversion",
+        "noiversion", "mand",       "nomand",      "silent",        "loud",
     };
-    static const char *const beginnings[] = {"x-", "X-", "comment=", "user=", "helper=", "uhelper="};
-    for (size_t i = 0; i < ARRAY_LEN(beginnings); i++)
-        if (g_str_has_prefix(argument, beginnings[i]))
+    for (size_t i = 0; i < ARRAY_LEN(patterns); i++)
+        if (g_pattern_match_simple(patterns[i], argument))
             return true;
-    return g_strv_contains(words, argument);
+    return false;
 }
 
 /* Called by fuse_opt_parse() for each argument that is none of the switches. */
@@ -261,7 +254,7 @@ static int take_argument(void *data, const char *argument, int key, struct fuse_
     const char *name = argument + (is_long ? 2 : 0);
     size_t len = strcspn(name, "=");
     bool has_value = name[len] == '=';
-    bool is_key = has_value && is_name(name, len, option_rows[OPTION_API_KEY].name);
+    bool is_key = has_value && find_option(name, len, IN_CONFIGURATION) == OPTION_API_KEY;
     int option = find_option(name, len, ON_COMMAND_LINE);
     /* Names are written with - after `--`, and with _ after -o. */
     if (option != OPTION_COUNT && (option_rows[option].kind == OPTION_FLAG) != has_value &&
