@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each function checks one part, and prints one line by say(). Only the functions that read the key log their
- * failures; the lines of the log become lines of the report.
+ * Each function checks one part, and prints one line by report(). Only the functions that read the key
+ * log their failures; the lines of the log become lines of the report.
  */
 #include "commands.h"
 
@@ -50,9 +50,9 @@ struct check {
 };
 
 /* Prints a line. Replaces control characters, because strangers choose file names and the service's texts. */
-static void say(struct check *check, const char *part, const char *verdict, const char *format, ...)
+static void report(struct check *check, const char *part, const char *verdict, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
-static void say(struct check *check, const char *part, const char *verdict, const char *format, ...)
+static void report(struct check *check, const char *part, const char *verdict, const char *format, ...)
 {
     char line[LINE_MAX_BYTES];
     va_list arguments;
@@ -69,15 +69,15 @@ static void check_source(struct check *check)
 {
     _cleanup_free_ char *reason = NULL;
     if (mail_account_is_local(check->options->source)) {
-        say(check, "source", passed, "the local service, inside inboxfs");
+        report(check, "source", passed, "the local service, inside inboxfs");
         return;
     }
     int error = base_url_check(check->options->source, check->options->allows_http, &check->base, &reason);
     /* A refused source is not shown, because it may contain a password. */
     if (error != 0)
-        say(check, "source", failed, "cannot be used: %s", reason != NULL ? reason : strerror(-error));
+        report(check, "source", failed, "cannot be used: %s", reason != NULL ? reason : strerror(-error));
     else
-        say(check, "source", passed, "%s", check->base);
+        report(check, "source", passed, "%s", check->base);
 }
 
 static void check_key(struct check *check)
@@ -86,24 +86,24 @@ static void check_key(struct check *check)
     struct stat status;
     log_set_prefix("FAIL key       ");
     if (mail_account_is_local(options->source)) {
-        say(check, "key", passed, "none is needed");
+        report(check, "key", passed, "none is needed");
         return;
     }
     if (mail_account_read_key(options, &check->key) != 0)
         check->has_failed = true; /* the log has the reason */
     else if (options->api_key_file != NULL && stat(options->api_key_file, &status) == 0)
-        say(check, "key", passed, "in the file %s: %s, mode %04o", options->api_key_file,
-            status.st_uid == geteuid() ? "yours"
-            : status.st_uid == 0       ? "root's"
-                                       : "another user's",
-            status.st_mode & 07777);
+        report(check, "key", passed, "in the file %s: %s, mode %04o", options->api_key_file,
+               status.st_uid == geteuid() ? "yours"
+               : status.st_uid == 0       ? "root's"
+                                          : "another user's",
+               status.st_mode & 07777);
     else if (options->api_key_file != NULL)
-        say(check, "key", passed, "in the file %s", options->api_key_file);
+        report(check, "key", passed, "in the file %s", options->api_key_file);
     else if (options->api_key != NULL)
-        say(check, "key", passed, "%s",
-            options->is_key_of_environment ? "from INBOXFS_API_KEY" : "in the configuration");
+        report(check, "key", passed, "%s",
+               options->is_key_of_environment ? "from INBOXFS_API_KEY" : "in the configuration");
     else
-        say(check, "key", passed, "printed by the command of --api-key-command");
+        report(check, "key", passed, "printed by the command of --api-key-command");
 }
 
 /* ---------------------------------------------------------------- the service */
@@ -116,7 +116,7 @@ static int count_inbox(void *context, struct inbox_record *record)
 }
 
 /* Keeps the id of the first email that has one, and ends the listing. */
-static int take_email_id(void *context, struct email_record *record)
+static int keep_first_email_id(void *context, struct email_record *record)
 {
     char **id = context;
     if (record == NULL || *id != NULL || record->key[0] == '~') /* "~": the record has no id */
@@ -133,34 +133,34 @@ static bool check_answer(struct check *check, const struct service_result *resul
     bool is_encrypted = strncmp(check->base, "https://", 8) == 0;
     bool is_well = result->outcome == SERVICE_OK || result->outcome == SERVICE_ABSENT;
     if (result->http_status == 0) {
-        say(check, "reach", failed, "%s", detail);
+        report(check, "reach", failed, "%s", detail);
         return false;
     }
     if (result->is_foreign) {
-        say(check, "reach", failed,
-            "something on the way answers in the service's place (a proxy, a login page): %s", detail);
+        report(check, "reach", failed,
+               "something on the way answers in the service's place (a proxy, a login page): %s", detail);
         return false;
     }
     if (!is_well && result->outcome != SERVICE_UNAUTHORIZED) {
-        say(check, "reach", failed, "the service answers, but not as it should: %s", detail);
+        report(check, "reach", failed, "the service answers, but not as it should: %s", detail);
         return false;
     }
-    say(check, "reach", passed, "the service answers within %" PRId64 " ms", took_ms);
+    report(check, "reach", passed, "the service answers within %" PRId64 " ms", took_ms);
     if (is_encrypted)
-        say(check, "tls", passed, "the certificate is valid for this name");
+        report(check, "tls", passed, "the certificate is valid for this name");
     else if (check->options->allows_http)
-        say(check, "tls", passed, "none, as --allow-http allows: whoever is on the way sees key and mail");
+        report(check, "tls", passed, "none, as --allow-http allows: whoever is on the way sees key and mail");
     else
-        say(check, "tls", passed, "none is needed: the service is on this machine");
+        report(check, "tls", passed, "none is needed: the service is on this machine");
     if (!is_well)
-        say(check, "answer", failed, "the service refuses the key: %s", detail);
+        report(check, "answer", failed, "the service refuses the key: %s", detail);
     else
-        say(check, "answer", passed, "the service takes the key");
+        report(check, "answer", passed, "the service takes the key");
     return is_well;
 }
 
 /* Requests the content of one email: only the answer shows whether the service offers contents. */
-static void request_content(struct mail_service *service, const char *email_id)
+static void try_content(struct mail_service *service, const char *email_id)
 {
     const struct content_query query = {.email_id = email_id};
     const struct content_target target = {.fd = memfd_create("message", MFD_CLOEXEC),
@@ -187,10 +187,10 @@ static void check_capabilities(struct check *check, struct mail_service *service
     _cleanup_free_ char *sent_id = NULL;
     unsigned int count = 0;
     char inboxes_text[64];
-    service->ops->list_outbound(service, &query, take_email_id, &sent_id, NULL, &count, &result);
+    service->ops->list_outbound(service, &query, keep_first_email_id, &sent_id, NULL, &count, &result);
     service_result_release(&result);
     if (email_id != NULL)
-        request_content(service, email_id);
+        try_content(service, email_id);
     service->ops->get_capabilities(service, &capabilities);
     snprintf(inboxes_text, sizeof(inboxes_text), "%zu, listed by the service", inboxes);
     const struct {
@@ -209,11 +209,11 @@ static void check_capabilities(struct check *check, struct mail_service *service
     };
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         if (rows[i].capability == CAPABILITY_PRESENT)
-            say(check, rows[i].part, passed, "%s", rows[i].present);
+            report(check, rows[i].part, passed, "%s", rows[i].present);
         else if (rows[i].capability == CAPABILITY_ABSENT)
-            say(check, rows[i].part, absent, "%s", rows[i].absent);
+            report(check, rows[i].part, absent, "%s", rows[i].absent);
         else
-            say(check, rows[i].part, unknown, "there is no mail, or no answer, to find it out by");
+            report(check, rows[i].part, unknown, "there is no mail, or no answer, to find it out by");
     }
 }
 
@@ -229,7 +229,7 @@ static void query_service(struct check *check, struct mail_service *service)
     /* A service without a list of inboxes answers the request for it without a check of the key. */
     if (result.outcome == SERVICE_OK || result.outcome == SERVICE_ABSENT) {
         struct service_result listed;
-        service->ops->list_emails(service, &query, take_email_id, &email_id, NULL, &count, &listed);
+        service->ops->list_emails(service, &query, keep_first_email_id, &email_id, NULL, &count, &listed);
         if (email_id == NULL && result.outcome == SERVICE_ABSENT) {
             service_result_release(&result);
             result = listed;
@@ -251,12 +251,12 @@ static void check_service(struct check *check)
     if (check->base == NULL || check->key == NULL)
         return;
     if (mail_account_check_authorities(check->options, check->base, &reason) != 0) {
-        say(check, "tls", failed, "%s", reason != NULL ? reason : "out of memory");
+        report(check, "tls", failed, "%s", reason != NULL ? reason : "out of memory");
         return;
     }
     int error = api_service_new(&config, &service);
     if (error != 0)
-        say(check, "reach", failed, "%s", strerror(-error));
+        report(check, "reach", failed, "%s", strerror(-error));
     else
         query_service(check, service);
     api_service_free(service);
@@ -273,10 +273,10 @@ static void check_webhooks(struct check *check)
     int error = secret_file_read(options->webhook_secret_file, "the secret of webhooks", &secret, &reason);
     secret_free(secret);
     if (error != 0)
-        say(check, "webhooks", failed, "%s", reason != NULL ? reason : strerror(-error));
+        report(check, "webhooks", failed, "%s", reason != NULL ? reason : strerror(-error));
     else
-        say(check, "webhooks", passed, "taken at %s, signed with the secret in %s", options->webhook_listen,
-            options->webhook_secret_file);
+        report(check, "webhooks", passed, "taken at %s, signed with the secret in %s",
+               options->webhook_listen, options->webhook_secret_file);
 }
 
 /* ---------------------------------------------------------------- FUSE */
@@ -304,16 +304,16 @@ static void check_fuse(struct check *check)
                                                    strstr(mount_options, "allow_root") != NULL);
     _cleanup_free_ char *trouble = fs_device_trouble();
     if (trouble != NULL)
-        say(check, "fuse", failed, "%s", trouble);
+        report(check, "fuse", failed, "%s", trouble);
     else if (prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN) == 0)
-        say(check, "fuse", failed, "this container may not mount (it lacks CAP_SYS_ADMIN)");
+        report(check, "fuse", failed, "this container may not mount (it lacks CAP_SYS_ADMIN)");
     else if (!can_run_fusermount())
-        say(check, "fuse", failed, "there is no fusermount3 that this user can mount with: install fuse3");
+        report(check, "fuse", failed, "there is no fusermount3 that this user can mount with: install fuse3");
     else if (is_for_others && geteuid() != 0 && !are_others_allowed())
-        say(check, "fuse", failed,
-            "allow_other and allow_root need a line user_allow_other in /etc/fuse.conf");
+        report(check, "fuse", failed,
+               "allow_other and allow_root need a line user_allow_other in /etc/fuse.conf");
     else
-        say(check, "fuse", passed, "this user can mount");
+        report(check, "fuse", passed, "this user can mount");
 }
 
 /* ---------------------------------------------------------------- the state */
@@ -329,9 +329,9 @@ static void check_missing_directory(struct check *check, const char *part, const
         free(child);
     }
     if (access(parent, W_OK | X_OK) != 0)
-        say(check, part, failed, "%s cannot be made: %s: %s", path, parent, strerror(errno));
+        report(check, part, failed, "%s cannot be made: %s: %s", path, parent, strerror(errno));
     else
-        say(check, part, passed, "%s will be made by the first mount", path);
+        report(check, part, passed, "%s will be made by the first mount", path);
 }
 
 /* Reports whether inboxfs can keep its files in the directory. */
@@ -344,12 +344,12 @@ static void check_directory(struct check *check, const char *part, const char *p
         return;
     }
     if (fd < 0 || fstatvfs(fd, &space) != 0) {
-        say(check, part, failed, "%s: %s", path, strerror(errno));
+        report(check, part, failed, "%s: %s", path, strerror(errno));
         return;
     }
     const char *why = file_why_not_private(fd);
     if (why != NULL) {
-        say(check, part, failed, "%s: %s", path, why);
+        report(check, part, failed, "%s: %s", path, why);
         return;
     }
     uint64_t free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
@@ -360,11 +360,11 @@ static void check_directory(struct check *check, const char *part, const char *p
     else if (holder < 0)
         snprintf(use, sizeof(use), "another process uses it");
     if ((space.f_flag & ST_RDONLY) != 0)
-        say(check, part, failed, "%s: its file system is read-only", path);
+        report(check, part, failed, "%s: its file system is read-only", path);
     else if (free_bytes < SPACE_MIN_BYTES)
-        say(check, part, failed, "%s: only %" PRIu64 " MB are left there", path, free_bytes / 1000000);
+        report(check, part, failed, "%s: only %" PRIu64 " MB are left there", path, free_bytes / 1000000);
     else
-        say(check, part, passed, "%s: yours, %" PRIu64 " MB left, %s", path, free_bytes / 1000000, use);
+        report(check, part, passed, "%s: yours, %" PRIu64 " MB left, %s", path, free_bytes / 1000000, use);
 }
 
 static void check_state(struct check *check)
@@ -375,8 +375,8 @@ static void check_state(struct check *check)
     if (data_dir != NULL)
         check_directory(check, "data", data_dir);
     else if (is_local)
-        say(check, "data", failed,
-            "HOME is no absolute path: name the local service's directory, as local:DIR");
+        report(check, "data", failed,
+               "HOME is no absolute path: name the local service's directory, as local:DIR");
     if (options->state_dir != NULL) {
         check_directory(check, "state", options->state_dir);
         return;
@@ -384,15 +384,15 @@ static void check_state(struct check *check)
     /* The name of the default directory is made of the data directory's path, or of the URL and the key. */
     _cleanup_free_ char *real_data_dir = data_dir != NULL ? realpath(data_dir, NULL) : NULL;
     if (is_local ? real_data_dir == NULL : check->base == NULL || check->key == NULL) {
-        say(check, "state", unknown, "its default place is named after %s",
-            is_local ? "the data directory, which the first mount makes"
-                     : "the source and the key, which are needed first");
+        report(check, "state", unknown, "its default place is named after %s",
+               is_local ? "the data directory, which the first mount makes"
+                        : "the source and the key, which are needed first");
         return;
     }
     _cleanup_free_ char *path = state_dir_default(is_local ? real_data_dir : check->base, check->key);
     if (path == NULL)
-        say(check, "state", failed,
-            "no place: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");
+        report(check, "state", failed,
+               "no place: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");
     else
         check_directory(check, "state", path);
 }

@@ -180,7 +180,7 @@ struct daemon {
 };
 
 /* Logs what failed, with the layer's reason or, if that is NULL, the errno. Frees the reason. */
-static int fail(const char *what, int error, char *reason)
+static int log_failure(const char *what, int error, char *reason)
 {
     log_error("%s: %s", what, reason != NULL ? reason : strerror(-error));
     free(reason);
@@ -209,7 +209,7 @@ static void report_contact(void *context, bool is_reached)
         store_request_sync(daemon->store, NULL);
 }
 
-static bool is_contact_lost(void *context)
+static bool is_service_lost(void *context)
 {
     const struct daemon *daemon = context;
     return store_is_offline(daemon->store);
@@ -234,7 +234,7 @@ static int open_tree(struct daemon *daemon)
     };
     char *reason = NULL;
     int error = tree_new(&config, &daemon->tree, &reason);
-    return error == 0 ? 0 : fail("cannot open the drafts and events", error, reason);
+    return error == 0 ? 0 : log_failure("cannot open the drafts and events", error, reason);
 }
 
 static int open_store(struct daemon *daemon)
@@ -252,7 +252,7 @@ static int open_store(struct daemon *daemon)
     };
     char *reason = NULL;
     int error = store_open(&config, &daemon->store, &reason);
-    return error == 0 ? 0 : fail("cannot open the cache", error, reason);
+    return error == 0 ? 0 : log_failure("cannot open the cache", error, reason);
 }
 
 static int open_outbox(struct daemon *daemon)
@@ -267,12 +267,12 @@ static int open_outbox(struct daemon *daemon)
         .trusts_idempotency = daemon->options->trusts_idempotency || daemon->account.is_local,
         .daily_limit = daemon->options->daily_limit,
         .listener = tree_outbox_listener(daemon->tree),
-        .contact = {.asked = report_contact, .is_lost = is_contact_lost, .context = daemon},
+        .contact = {.asked = report_contact, .is_lost = is_service_lost, .context = daemon},
         .events = tree_event_listener(daemon->tree),
     };
     char *reason = NULL;
     int error = outbox_open(&config, &daemon->outbox, &reason);
-    return error == 0 ? 0 : fail("cannot open the spool", error, reason);
+    return error == 0 ? 0 : log_failure("cannot open the spool", error, reason);
 }
 
 /* Sends the first request. A wrong key is an error; an unreachable service is none. */
@@ -290,7 +290,7 @@ static int contact_service(struct daemon *daemon)
         free(reason);
         return 0;
     }
-    return error == 0 ? 0 : fail("cannot mount", error, reason);
+    return error == 0 ? 0 : log_failure("cannot mount", error, reason);
 }
 
 /* The store keeps a webhook that arrives before store_start(). */
@@ -311,7 +311,7 @@ static int start_webhook_server(struct daemon *daemon)
 
 /* Called by a thread of the session when another program ended the mount, as umount(8) does. The signal
  * reaches the main thread, which ends the daemon as after a user's SIGTERM. */
-static void mount_ended(void *context)
+static void on_mount_ended(void *context)
 {
     kill(getpid(), SIGTERM);
 }
@@ -331,7 +331,7 @@ static int mount_session(struct daemon *daemon)
         .source = mount_name(daemon),
         .mount_options = daemon->options->mount_options,
         .is_debug = daemon->options->is_debug,
-        .ended = mount_ended,
+        .ended = on_mount_ended,
     };
     char *reason = NULL;
     int error = fs_session_new(&config, &daemon->session, &reason);
@@ -340,7 +340,7 @@ static int mount_session(struct daemon *daemon)
     if (error == 0)
         error = fs_session_mount(daemon->session, &reason);
     if (error != 0)
-        return fail("cannot mount", error, reason);
+        return log_failure("cannot mount", error, reason);
     state_dir_announce_mount(daemon->account.lock_fd, fs_session_device(daemon->session),
                              daemon->options->mountpoint);
     return 0;
@@ -368,7 +368,7 @@ static int open_and_start(struct daemon *daemon)
         return error;
     if ((error = fs_session_start(daemon->session)) != 0 || (error = outbox_start(daemon->outbox)) != 0 ||
         (error = store_start(daemon->store)) != 0)
-        return fail("cannot start", error, NULL);
+        return log_failure("cannot start", error, NULL);
     return 0;
 }
 
@@ -409,7 +409,7 @@ static int serve(struct daemon *daemon, int ready_fd)
         struct progress progress = {.store = daemon->store, .outbox = daemon->outbox};
         bool has_progress =
             daemon->options->is_foreground && !daemon->options->is_debug && progress_begin(&progress);
-        int number = network_watch_until(&ending, daemon->store, has_progress ? &progress : NULL);
+        int number = network_watch_until_signal(&ending, daemon->store, has_progress ? &progress : NULL);
         log_debug("ending on signal %d", number);
         notify_manager(daemon->manager, "STOPPING=1");
         if (has_progress)

@@ -98,7 +98,7 @@ static const char *const tiers[] = {
     [SERVICE_TIER_PAID] = "paid",
 };
 
-static int complain_of_usage(const char *what)
+static int report_usage_error(const char *what)
 {
     fprintf(stderr, "inboxd: %s\nTry 'inboxd --help'.\n", what);
     return EXIT_USAGE;
@@ -197,7 +197,7 @@ static int run_key_command(const struct arguments *arguments)
     else if (strcmp(command, "revoke") == 0 && arguments->words_len == 3)
         error = keys_command_revoke(data_dir, arguments->words[2]);
     else
-        return complain_of_usage("key: add, list, or revoke ID");
+        return report_usage_error("key: add, list, or revoke ID");
     if (error == 0 && fflush(stdout) != 0)
         error = -errno;
     if (error == 0)
@@ -212,7 +212,7 @@ static int run_key_command(const struct arguments *arguments)
 static int run_backup_command(const struct arguments *arguments)
 {
     if (arguments->words_len != 2)
-        return complain_of_usage(
+        return report_usage_error(
             "backup: the name of a new directory is missing, or more than that is given");
     _cleanup_free_ char *reason = NULL;
     int error = backup_make(arguments->config.data_dir, arguments->words[1], &reason);
@@ -252,9 +252,9 @@ static int deliver(const struct arguments *arguments, const struct strbuf *messa
 static int run_deliver_command(const struct arguments *arguments)
 {
     if (arguments->words_len < 2)
-        return complain_of_usage("deliver: a recipient is missing");
+        return report_usage_error("deliver: a recipient is missing");
     if (arguments->words_len - 1 > DELIVERY_RECIPIENTS_MAX)
-        return complain_of_usage("deliver: over 1000 recipients; give the others to another call");
+        return report_usage_error("deliver: over 1000 recipients; give the others to another call");
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DELIVERY_MAX_BYTES);
     int error = strbuf_read_to_end(&message, STDIN_FILENO);
     if (error == -EMSGSIZE)
@@ -320,7 +320,7 @@ static int run_service(const struct arguments *arguments)
 
 static const struct {
     const char *name;
-    int (*carry_out)(const struct arguments *arguments);
+    int (*run)(const struct arguments *arguments);
 } commands[] = {
     {"deliver", run_deliver_command},
     {"key", run_key_command},
@@ -334,25 +334,25 @@ static int run(int argc, char **argv, struct arguments *arguments)
         return status;
     const char *name = arguments->words_len > 0 ? arguments->words[0] : "";
     if (arguments->sender != NULL && strcmp(name, "deliver") != 0)
-        return complain_of_usage("-f is for deliver");
+        return report_usage_error("-f is for deliver");
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         if (strcmp(commands[i].name, name) == 0)
-            return arguments->config.data_dir == NULL ? complain_of_usage("--data is missing")
-                                                      : commands[i].carry_out(arguments);
+            return arguments->config.data_dir == NULL ? report_usage_error("--data is missing")
+                                                      : commands[i].run(arguments);
     if (arguments->words_len > 0)
-        return complain_of_usage("unknown command");
+        return report_usage_error("unknown command");
     if (arguments->http_doors == 0 || arguments->config.data_dir == NULL)
-        return complain_of_usage("--listen and --data are needed");
+        return report_usage_error("--listen and --data are needed");
     if (arguments->config.relay.url == NULL &&
         (arguments->config.relay.credentials_file != NULL || arguments->config.relay.is_clear_allowed))
-        return complain_of_usage("--relay-credentials-file and --relay-in-clear need --relay");
+        return report_usage_error("--relay-credentials-file and --relay-in-clear need --relay");
     if (arguments->config.webhook.is_anywhere_allowed && arguments->config.webhook.secret_file == NULL)
-        return complain_of_usage("--webhook-anywhere needs --webhook-secret-file");
+        return report_usage_error("--webhook-anywhere needs --webhook-secret-file");
     bool has_certificate = arguments->config.tls.certificate_file != NULL;
     if (has_certificate != (arguments->config.tls.key_file != NULL))
-        return complain_of_usage("--tls-cert and --tls-key need each other");
+        return report_usage_error("--tls-cert and --tls-key need each other");
     if (has_certificate && arguments->http_doors == arguments->doors_len)
-        return complain_of_usage("--tls-cert and --tls-key need --smtp or --lmtp");
+        return report_usage_error("--tls-cert and --tls-key need --smtp or --lmtp");
     return run_service(arguments);
 }
 

@@ -33,7 +33,7 @@ enum {
 /* ---------------------------------------------------------------- the API key */
 
 /* A key is sent in a header line, so it is one word of printable ASCII. */
-static int copy_word(const char *text, char **ret_key)
+static int copy_key(const char *text, char **ret_key)
 {
     const char *start = text + strspn(text, " \t\r\n");
     size_t len = strcspn(start, " \t\r\n");
@@ -65,7 +65,7 @@ static int run_key_command(const char *command, char **ret_key)
         log_error("the API key command failed (%s %d)", WIFEXITED(status) ? "exit status" : "signal",
                   WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
         error = -EACCES;
-    } else if ((error = copy_word(text, ret_key)) != 0) {
+    } else if ((error = copy_key(text, ret_key)) != 0) {
         log_error("the API key command did not print one key");
     }
     explicit_bzero(text, sizeof(text));
@@ -95,10 +95,10 @@ int mail_account_read_key(const struct options *options, char **ret_key)
         error = secret_file_read(options->api_key_file, "the API key file", &line, &reason);
         if (error != 0)
             log_error("%s", reason != NULL ? reason : strerror(-error));
-        else if ((error = copy_word(line, ret_key)) != 0)
+        else if ((error = copy_key(line, ret_key)) != 0)
             log_error("the API key file %s does not hold one key", options->api_key_file);
     } else if (options->api_key != NULL) {
-        if ((error = copy_word(options->api_key, ret_key)) != 0)
+        if ((error = copy_key(options->api_key, ret_key)) != 0)
             log_error("the API key given is not one word of printable characters");
     } else if (options->api_key_command != NULL) {
         error = read_key_command(options->api_key_command, ret_key);
@@ -122,15 +122,15 @@ bool mail_account_is_local(const char *source)
     return strcmp(source, "local") == 0 || strncmp(source, "local:", 6) == 0;
 }
 
-static bool names_data_dir(const char *source)
+static bool has_data_dir(const char *source)
 {
     return strncmp(source, "local:", 6) == 0 && source[6] != '\0';
 }
 
 char *mail_account_local_path(const char *source)
 {
-    return names_data_dir(source) ? g_strdup(source + strlen("local:"))
-                                  : options_user_path("XDG_DATA_HOME", ".local/share", "inboxfs");
+    return has_data_dir(source) ? g_strdup(source + strlen("local:"))
+                                : options_user_path("XDG_DATA_HOME", ".local/share", "inboxfs");
 }
 
 /* Refuses a path below the mount point: the mount would hide the path, and the daemon would wait for itself.
@@ -190,7 +190,7 @@ static int open_data_dir(const struct options *options, struct mail_account *acc
         return 0;
     error = account->data_dir_fd < 0 ? account->data_dir_fd : -errno;
     const char *variable = directory_variable("XDG_DATA_HOME");
-    if (names_data_dir(options->source))
+    if (has_data_dir(options->source))
         log_error("cannot use the data directory %s: %s", options->source, strerror(-error));
     else
         log_error("cannot use a data directory below %s, which is %s: %s (or name one, as local:DIR)",
@@ -242,7 +242,7 @@ static int open_local(const struct options *options, struct mail_account *accoun
 
 /* Returns 0; -ENODATA if a file has no certificate in PEM; -ENOTSUP if the path is neither a file nor a
  * directory, but a pipe, for example, which cannot be read again for each connection; or -errno. */
-static int look_for_certificates(const char *path)
+static int check_certificates(const char *path)
 {
     static const char line_end[] = " CERTIFICATE-----";
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
@@ -264,7 +264,7 @@ int mail_account_check_authorities(const struct options *options, const char *ur
     *ret_reason = NULL;
     if (options->ca_file == NULL || strncmp(url, "https://", strlen("https://")) != 0)
         return 0;
-    int error = look_for_certificates(options->ca_file);
+    int error = check_certificates(options->ca_file);
     const char *description = error == -ENODATA   ? "it has no certificate in PEM"
                               : error == -ENOTSUP ? "it is neither a file nor a directory"
                                                   : strerror(-error);

@@ -24,7 +24,7 @@ static void discard_report(int fd)
         ;
 }
 
-int network_watch_until(const sigset_t *ending, struct store *store, struct progress *progress)
+int network_watch_until_signal(const sigset_t *ending, struct store *store, struct progress *progress)
 {
     const struct sockaddr_nl address = {
         .nl_family = AF_NETLINK,

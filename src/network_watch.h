@@ -14,6 +14,6 @@
 /* Waits for one of these signals, which are blocked in all threads, and returns its number. Meanwhile calls
  * store_network_changed() after each report of the kernel, and refreshes `progress` unless it is NULL. If
  * signalfd(2) fails, only waits for the signals. */
-int network_watch_until(const sigset_t *ending, struct store *store, struct progress *progress);
+int network_watch_until_signal(const sigset_t *ending, struct store *store, struct progress *progress);
 
 #endif

@@ -198,7 +198,7 @@ static int find_option(const char *name, size_t len, enum option_scope scope)
 }
 
 /* Sets the value, and frees an earlier one. */
-static void give(struct given *given, int option, const char *value)
+static void set_text(struct given *given, int option, const char *value)
 {
     free(given->values[option]);
     given->values[option] = g_strdup(value);
@@ -220,7 +220,7 @@ enum {
 
 /* Returns true for options of fstab that only mount(8) uses, and for options about access times, which files
  * of a mount do not have. */
-static bool is_without_effect(const char *argument)
+static bool is_ignored_mount_option(const char *argument)
 {
     static const char *const patterns[] = {
         "x-*",        "X-*",        "comment=*",   "user=*",        "helper=*", "uhelper=*",  "defaults",
@@ -236,7 +236,7 @@ static bool is_without_effect(const char *argument)
 }
 
 /* Called by fuse_opt_parse() for each argument that is none of the switches. */
-static int take_argument(void *data, const char *argument, int key, struct fuse_args *unused)
+static int parse_argument(void *data, const char *argument, int key, struct fuse_args *unused)
 {
     struct given *given = data;
     if (key == FUSE_OPT_KEY_NONOPT) {
@@ -259,10 +259,10 @@ static int take_argument(void *data, const char *argument, int key, struct fuse_
     /* Names are written with - after `--`, and with _ after -o. */
     if (option != OPTION_COUNT && (option_rows[option].kind == OPTION_FLAG) != has_value &&
         memchr(name, is_long ? '_' : '-', len) == NULL) {
-        give(given, option, has_value ? name + len + 1 : "yes");
+        set_text(given, option, has_value ? name + len + 1 : "yes");
         return DISCARD;
     }
-    if (is_without_effect(argument))
+    if (is_ignored_mount_option(argument))
         return DISCARD;
     if (argument[0] != '-' && !is_key)
         return fuse_opt_add_opt_escaped(&given->options->mount_options, argument) == 0 ? DISCARD : FAIL;
@@ -297,11 +297,11 @@ static void read_environment(struct given *given)
     bool has_account = given->options->account != NULL;
     const char *url = getenv("INBOXFS_BASE_URL");
     if (!has_account && given->values[OPTION_SOURCE] == NULL && url != NULL && *url != '\0')
-        give(given, OPTION_SOURCE, url);
+        set_text(given, OPTION_SOURCE, url);
     for (size_t i = 0; i < ARRAY_LEN(names) && given->values[OPTION_CA_FILE] == NULL; i++) {
         const char *path = getenv(names[i]);
         if (path != NULL && *path != '\0')
-            give(given, OPTION_CA_FILE, path);
+            set_text(given, OPTION_CA_FILE, path);
     }
     char *key = getenv("INBOXFS_API_KEY");
     if (key == NULL)
@@ -309,7 +309,7 @@ static void read_environment(struct given *given)
     bool is_wanted = has_account ? !has_key(given) : given->values[OPTION_API_KEY_FILE] == NULL;
     given->options->is_key_of_environment = is_wanted && *key != '\0';
     if (given->options->is_key_of_environment)
-        give(given, OPTION_API_KEY, key);
+        set_text(given, OPTION_API_KEY, key);
     explicit_bzero(key, strlen(key));
     unsetenv("INBOXFS_API_KEY");
 }
@@ -353,7 +353,7 @@ static void config_release(struct config *config)
 }
 
 /* Takes a line `name = value`. Returns NULL, or the error text. */
-static const char *apply_value(struct config *config, char *line)
+static const char *parse_value_line(struct config *config, char *line)
 {
     static const char *const yes[] = {"true", "yes", "1", NULL};
     static const char *const no[] = {"false", "no", "0", NULL};
@@ -399,7 +399,7 @@ static bool is_account_name(const char *name)
 }
 
 /* Takes a line that begins with a bracket. Returns NULL, or the error text. */
-static const char *begin_section(struct config *config, char *line)
+static const char *parse_section_line(struct config *config, char *line)
 {
     size_t len = strlen(line);
     if (line[len - 1] != ']')
@@ -417,15 +417,15 @@ static const char *begin_section(struct config *config, char *line)
     return NULL;
 }
 
-static int apply_lines(struct config *config, const char *path, char *text)
+static int parse_lines(struct config *config, const char *path, char *text)
 {
     char *next = text;
     char *line;
     for (unsigned int number = 1; (line = strsep(&next, "\n")) != NULL; number++) {
         line = g_strstrip(line);
         const char *error = *line == '\0' || *line == '#' ? NULL
-                            : *line == '['                ? begin_section(config, line)
-                                                          : apply_value(config, line);
+                            : *line == '['                ? parse_section_line(config, line)
+                                                          : parse_value_line(config, line);
         if (error != NULL) {
             log_error("%s:%u: %s", path, number, error);
             return -EINVAL;
@@ -436,7 +436,7 @@ static int apply_lines(struct config *config, const char *path, char *text)
 
 /* Takes the values of options that were not given before. If the key was given before, ignores the
  * configuration's options about the key. */
-static void take_values(struct given *given, char **values)
+static void merge_values(struct given *given, char **values)
 {
     bool had_key = has_key(given);
     for (int i = 0; i < OPTION_COUNT; i++) {
@@ -446,27 +446,27 @@ static void take_values(struct given *given, char **values)
     }
 }
 
-static int take_config(struct given *given, struct config *config, const char *path)
+static int merge_config(struct given *given, struct config *config, const char *path)
 {
     if (config->account != NULL && !config->is_found) {
         log_error("there is no account '%s' in %s; it has: %s", config->account, path,
                   config->names.len > 0 ? strbuf_str(&config->names) : "none");
         return -ENOENT;
     }
-    take_values(given, config->own);
+    merge_values(given, config->own);
     if (config->account != NULL && given->values[OPTION_STATE_DIR] == NULL &&
         config->shared[OPTION_STATE_DIR] != NULL) {
         log_error("%s: state-dir before the first section would be that of all accounts: give each its own",
                   path);
         return -EINVAL;
     }
-    take_values(given, config->shared);
+    merge_values(given, config->shared);
     return 0;
 }
 
 /* Checks that only this user and root can change the configuration file, unless it is /dev/null or a pipe,
  * for example. Returns 0 or a logged -EPERM. */
-static int check_owner(const struct stat *status, const char *path)
+static int check_config_owner(const struct stat *status, const char *path)
 {
     if (!S_ISREG(status->st_mode))
         return 0;
@@ -511,11 +511,11 @@ static int read_config_file(struct given *given, const char *path, bool is_requi
                                                       .is_private = (status.st_mode & 077) == 0,
                                                       .names = STRBUF_INIT(NAMES_MAX_BYTES)};
     config.current = config.shared;
-    error = check_owner(&status, path);
+    error = check_config_owner(&status, path);
     if (error == 0)
-        error = apply_lines(&config, path, text);
+        error = parse_lines(&config, path, text);
     explicit_bzero(text, len);
-    return error != 0 ? error : take_config(given, &config, path);
+    return error != 0 ? error : merge_config(given, &config, path);
 }
 
 char *options_user_path(const char *variable, const char *folder, const char *name)
@@ -601,7 +601,7 @@ static int make_absolute(char **value, const char *prefix)
 }
 
 /* Refuses a call without a mount point or a service. Returns 0 or -EINVAL, which is logged. */
-static int check_given(const struct given *given)
+static int check_required(const struct given *given)
 {
     if (given->mountpoint == NULL && !given->options->is_check) {
         log_error("no mount point given; see inboxfs --help");
@@ -622,7 +622,7 @@ static int check_given(const struct given *given)
 static int set_values(struct given *given)
 {
     struct options *options = given->options;
-    int error = check_given(given);
+    int error = check_required(given);
     if (error != 0)
         return error;
     if (!options->is_check) {
@@ -669,7 +669,7 @@ enum options_result options_read(int argc, char **argv, struct options *ret_opti
     argv += ret_options->is_check;
     struct fuse_args arguments = FUSE_ARGS_INIT(argc, argv);
     bool is_helper = !ret_options->is_check && options_is_mount_helper();
-    int failed = fuse_opt_parse(&arguments, &given, is_helper ? helper_switches : switches, take_argument);
+    int failed = fuse_opt_parse(&arguments, &given, is_helper ? helper_switches : switches, parse_argument);
     fuse_opt_free_args(&arguments);
     if (failed)
         return OPTIONS_FAILED;

@@ -29,7 +29,7 @@ static const char *plural(size_t count)
 }
 
 /* Wipes the line, and writes the text, which may be "", in its place. */
-static void show(struct progress *progress, const char *text)
+static void write_line(struct progress *progress, const char *text)
 {
     char line[LINE_MAX_BYTES];
     char output[sizeof(line) + sizeof(WIPE)];
@@ -71,7 +71,7 @@ void progress_refresh(struct progress *progress)
         strbuf_append_str(&text, ", waiting for the service");
     bool is_idle = text.len == 0;
     if (is_idle || progress->is_lasting)
-        show(progress, strbuf_str(&text) + (is_idle ? 0 : strlen(", ")));
+        write_line(progress, strbuf_str(&text) + (is_idle ? 0 : strlen(", ")));
     progress->is_lasting = !is_idle;
 }
 
@@ -86,6 +86,6 @@ bool progress_begin(struct progress *progress)
 
 void progress_end(struct progress *progress)
 {
-    show(progress, "");
+    write_line(progress, "");
     log_set_prefix(LOG_PREFIX);
 }

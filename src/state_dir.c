@@ -93,7 +93,7 @@ static void read_holder(int lock_fd, struct holder *ret)
     snprintf(ret->mountpoint, sizeof(ret->mountpoint), "%s", end + (*end == ' '));
 }
 
-static bool is_mounted_here(dev_t device)
+static bool is_mounted(dev_t device)
 {
     return mountinfo_find(MOUNTINFO_INBOXFS, NULL, device, NULL);
 }
@@ -106,7 +106,7 @@ long state_dir_find_mount(int dir_fd)
     if (lock_fd < 0 || flock(lock_fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK)
         return 0;
     read_holder(lock_fd, &holder);
-    return holder.mountpoint[0] != '\0' && is_mounted_here(holder.device) ? holder.pid : -1;
+    return holder.mountpoint[0] != '\0' && is_mounted(holder.device) ? holder.pid : -1;
 }
 
 /* Logs which process holds the lock, and how to end it. */
@@ -116,7 +116,7 @@ static void log_holder(const char *path, int lock_fd)
     read_holder(lock_fd, &holder);
     if (holder.mountpoint[0] == '\0')
         log_error("another inboxfs, process %ld, uses the state directory %s", holder.pid, path);
-    else if (is_mounted_here(holder.device))
+    else if (is_mounted(holder.device))
         log_error("another inboxfs, process %ld, uses the state directory %s, mounted on %s: inboxfs umount "
                   "%s ends it",
                   holder.pid, path, holder.mountpoint, holder.mountpoint);
@@ -130,7 +130,7 @@ static void log_holder(const char *path, int lock_fd)
 
 /* flock(2) has no time limit, so this function tries again while the holder is ending, and at least twice,
  * because `inboxfs check` may hold the lock for a moment (state_dir_find_mount()). */
-static int lock(int lock_fd)
+static int lock_or_wait(int lock_fd)
 {
     const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000L};
     for (int tries = 0; flock(lock_fd, LOCK_EX | LOCK_NB) != 0; tries++) {
@@ -162,7 +162,7 @@ int state_dir_open(const char *path, int *ret_lock_fd)
         return -EPERM;
     }
     _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    int error = lock_fd < 0 ? -errno : lock(lock_fd);
+    int error = lock_fd < 0 ? -errno : lock_or_wait(lock_fd);
     if (error == -EBUSY)
         log_holder(path, lock_fd);
     else if (error != 0)

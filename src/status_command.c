@@ -38,8 +38,8 @@ enum {
 #define ANOTHER_USERS "the inboxfs mount is another user's"
 
 /* Prints a line. Replaces control characters, because the service chooses parts of the text. */
-static void say(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void say(const char *name, const char *format, ...)
+static void print_line(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void print_line(const char *name, const char *format, ...)
 {
     char line[LINE_MAX_BYTES];
     va_list arguments;
@@ -85,7 +85,7 @@ static void show_error(const json_t *part, const json_t *status)
 {
     const char *error = text_of(part, "error");
     if (error[0] != '\0' && strcmp(error, text_of(status, "error")) != 0)
-        say("", "%s", error);
+        print_line("", "%s", error);
 }
 
 static void show_service(const json_t *status, time_t now)
@@ -100,14 +100,14 @@ static void show_service(const json_t *status, time_t now)
     const char *in = wait[0] != '\0' ? "in " : "";
     const char *next = wait[0] != '\0' ? wait : "when told to";
     if (json_is_true(json_object_get(status, "online")))
-        say("online", "asked %s%s, next: %s%s", last, ago, in, next);
+        print_line("online", "asked %s%s, next: %s%s", last, ago, in, next);
     else
-        say("OFFLINE", "last answer: %s%s, next try: %s%s: %s", last, ago, in, next,
-            text_of(status, "error"));
+        print_line("OFFLINE", "last answer: %s%s, next try: %s%s: %s", last, ago, in, next,
+                   text_of(status, "error"));
     show_error(sync, status);
-    say("mail", "%" PRId64 " emails in %" PRId64 " inboxes%s", number_of(sync, "emails"),
-        number_of(sync, "inboxes"),
-        json_is_true(json_object_get(sync, "complete")) ? "" : "; not all are listed yet");
+    print_line("mail", "%" PRId64 " emails in %" PRId64 " inboxes%s", number_of(sync, "emails"),
+               number_of(sync, "inboxes"),
+               json_is_true(json_object_get(sync, "complete")) ? "" : "; not all are listed yet");
 }
 
 static void show_outbox(const json_t *status, time_t now)
@@ -117,19 +117,20 @@ static void show_outbox(const json_t *status, time_t now)
     const json_t *limit = json_object_get(quota, "daily_limit");
     char wait[32];
     describe_time(text_of(queue, "next_attempt"), now, wait);
-    say("outbox", "%" PRId64 " waiting, %" PRId64 " uploading%s%s%s", number_of(queue, "queued"),
-        number_of(queue, "uploading"), json_is_true(json_object_get(queue, "paused")) ? ", paused" : "",
-        wait[0] != '\0' ? ", next attempt in " : "", wait);
+    print_line("outbox", "%" PRId64 " waiting, %" PRId64 " uploading%s%s%s", number_of(queue, "queued"),
+               number_of(queue, "uploading"),
+               json_is_true(json_object_get(queue, "paused")) ? ", paused" : "",
+               wait[0] != '\0' ? ", next attempt in " : "", wait);
     show_error(queue, status);
     if (text_of(queue, "unseen_writers")[0] != '\0')
-        say("", "%s", text_of(queue, "unseen_writers"));
-    say("sent", "%" PRId64 ", and %" PRId64 " in failed/", number_of(queue, "sent"),
-        number_of(queue, "failed"));
+        print_line("", "%s", text_of(queue, "unseen_writers"));
+    print_line("sent", "%" PRId64 ", and %" PRId64 " in failed/", number_of(queue, "sent"),
+               number_of(queue, "failed"));
     if (json_is_integer(limit))
-        say("today", "%" PRId64 " sent, of %" PRId64, number_of(quota, "sent_today"),
-            (int64_t)json_integer_value(limit));
+        print_line("today", "%" PRId64 " sent, of %" PRId64, number_of(quota, "sent_today"),
+                   (int64_t)json_integer_value(limit));
     else
-        say("today", "%" PRId64 " sent", number_of(quota, "sent_today"));
+        print_line("today", "%" PRId64 " sent", number_of(quota, "sent_today"));
 }
 
 /* Shows how many events of this name happened since the mount began, unless none did. */
@@ -139,8 +140,8 @@ static void show_tally(const json_t *status, const char *name, time_t now)
     char age[32];
     describe_time(text_of(tally, "time"), now, age);
     if (number_of(tally, "count") > 0)
-        say(name, "%" PRId64 " since the mount began; the last %s ago, %s: %s", number_of(tally, "count"),
-            age, text_of(tally, "path"), text_of(tally, "error"));
+        print_line(name, "%" PRId64 " since the mount began; the last %s ago, %s: %s",
+                   number_of(tally, "count"), age, text_of(tally, "path"), text_of(tally, "error"));
 }
 
 static void show_capabilities(const json_t *status)
@@ -161,27 +162,27 @@ static void show_capabilities(const json_t *status)
                                                               : "not known: ",
                                names[i][1]);
     }
-    say("service", "%s", line->str);
+    print_line("service", "%s", line->str);
 }
 
-static void show(const char *path, const json_t *status)
+static void show_status(const char *path, const json_t *status)
 {
     time_t now = time(NULL);
     char age[32];
     const json_t *counters = json_object_get(status, "counters");
     describe_time(text_of(status, "started"), now, age);
-    say("mount", "%s", path);
+    print_line("mount", "%s", path);
     if (text_of(status, "account")[0] != '\0')
-        say("account", "%s", text_of(status, "account"));
-    say("source", "%s", text_of(status, "service"));
-    say("running", "%s, inboxfs %s", age, text_of(status, "version"));
+        print_line("account", "%s", text_of(status, "account"));
+    print_line("source", "%s", text_of(status, "service"));
+    print_line("running", "%s, inboxfs %s", age, text_of(status, "version"));
     show_service(status, now);
     show_outbox(status, now);
     show_tally(status, "refused", now);
     show_tally(status, "failed", now);
     show_capabilities(status);
-    say("requests", "%" PRId64 ", %" PRId64 " of them failed", number_of(counters, "requests"),
-        number_of(counters, "failed_requests"));
+    print_line("requests", "%" PRId64 ", %" PRId64 " of them failed", number_of(counters, "requests"),
+               number_of(counters, "failed_requests"));
 }
 
 /* Prints status.json as one line, with the mount point first (null if the path is not UTF-8). */
@@ -202,7 +203,7 @@ struct status_request {
     bool is_first; /* no mount was shown before */
 };
 
-static void complain_of(const char *path, int error)
+static void log_mount_error(const char *path, int error)
 {
     if (error == -EACCES)
         log_error("%s", ANOTHER_USERS);
@@ -232,14 +233,14 @@ static int show_mount(const char *path, const struct status_request *request)
         return -EBADMSG;
     if (!request->is_json && !request->is_first)
         putchar('\n');
-    (request->is_json ? show_as_json : show)(path, status);
+    (request->is_json ? show_as_json : show_status)(path, status);
     return json_is_true(json_object_get(status, "online")) ? 0 : -OFFLINE;
 }
 
 /* Calls show_mount() in a child process, and returns its result; -UNWRITTEN; or -ETIMEDOUT if the mount does
  * not answer in time. In that case does not wait for the child, which SIGKILL does not end before the
  * daemon answers its request. */
-static int show_in_time(const char *path, const struct status_request *request)
+static int show_in_child(const char *path, const struct status_request *request)
 {
     int end = 0;
     fflush(stdout);
@@ -274,14 +275,14 @@ static int show_all(struct status_request *request)
         return EXIT_FAILURE;
     }
     for (const struct mount *mount = mounts; mount->path != NULL; mount++) {
-        error = show_in_time(mount->path, request);
+        error = show_in_child(mount->path, request);
         if (error == 0 || error == -OFFLINE) {
             request->is_first = false;
             has_failed |= error != 0;
         } else if (error == -EACCES) {
             is_denied = true;
         } else if (mountinfo_find(MOUNTINFO_INBOXFS, mount->path, 0, NULL)) { /* the mount did not end */
-            complain_of(mount->path, error);
+            log_mount_error(mount->path, error);
             has_failed = true;
         }
     }
@@ -313,8 +314,8 @@ int status_command(int argc, char **argv)
     }
     if (argc == 1)
         return show_all(&request);
-    int error = show_in_time(argv[1], &request);
+    int error = show_in_child(argv[1], &request);
     if (error != 0 && error != -OFFLINE)
-        complain_of(argv[1], error);
+        log_mount_error(argv[1], error);
     return error == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -36,7 +36,7 @@ enum {
 /* Returns true if this link of the process leads to the device; *ret_path is the link's text. Asks statx(2)
  * only for the device number, which the kernel has in memory: a file system that hangs is sent no request.
  * The links of other users' processes are readable by root alone. */
-static bool find_link(pid_t pid, const char *name, dev_t device, char ret_path[PATH_MAX])
+static bool is_link_on_device(pid_t pid, const char *name, dev_t device, char ret_path[PATH_MAX])
 {
     char link[64 + NAME_MAX];
     struct statx status;
@@ -49,7 +49,7 @@ static bool find_link(pid_t pid, const char *name, dev_t device, char ret_path[P
     return true;
 }
 
-static bool find_open_file(pid_t pid, dev_t device, char ret_path[PATH_MAX])
+static bool has_open_file(pid_t pid, dev_t device, char ret_path[PATH_MAX])
 {
     char name[NAME_MAX + 8];
     snprintf(name, sizeof(name), "/proc/%d/fd", (int)pid);
@@ -57,20 +57,20 @@ static bool find_open_file(pid_t pid, dev_t device, char ret_path[PATH_MAX])
     const char *file;
     while (files != NULL && (file = g_dir_read_name(files)) != NULL) {
         snprintf(name, sizeof(name), "fd/%s", file);
-        if (find_link(pid, name, device, ret_path))
+        if (is_link_on_device(pid, name, device, ret_path))
             return true;
     }
     return false;
 }
 
 /* Returns a text for the user that says how the process uses the device, or NULL if no use is seen. */
-static const char *find_reason(pid_t pid, dev_t device, char ret_path[PATH_MAX])
+static const char *describe_use(pid_t pid, dev_t device, char ret_path[PATH_MAX])
 {
-    return find_link(pid, "cwd", device, ret_path)    ? "its working folder"
-           : find_link(pid, "root", device, ret_path) ? "its root"
-           : find_link(pid, "exe", device, ret_path)  ? "its program"
-           : find_open_file(pid, device, ret_path)    ? "an open file"
-                                                      : NULL;
+    return is_link_on_device(pid, "cwd", device, ret_path)    ? "its working folder"
+           : is_link_on_device(pid, "root", device, ret_path) ? "its root"
+           : is_link_on_device(pid, "exe", device, ret_path)  ? "its program"
+           : has_open_file(pid, device, ret_path)             ? "an open file"
+                                                              : NULL;
 }
 
 /* Logs each process that keeps the file system of this device number (st_dev) busy, with the first reason
@@ -83,7 +83,7 @@ static int log_users(const char *mountpoint, dev_t device)
     while (proc != NULL && (entry = readdir(proc)) != NULL) {
         char path[PATH_MAX];
         pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-        const char *reason = pid > 0 ? find_reason(pid, device, path) : NULL;
+        const char *reason = pid > 0 ? describe_use(pid, device, path) : NULL;
         if (reason == NULL)
             continue;
         _cleanup_free_ char *command_path = g_strdup_printf("/proc/%d/comm", (int)pid);

@@ -50,7 +50,7 @@ struct post {
     bool has_begun;
 };
 
-static const char *header(struct MHD_Connection *connection, const char *name)
+static const char *find_header(struct MHD_Connection *connection, const char *name)
 {
     return MHD_lookup_connection_value(connection, MHD_HEADER_KIND, name);
 }
@@ -64,9 +64,9 @@ static void refuse(struct post *post, unsigned int status)
 
 /* Checks the header. Returns true if the request is to be refused before its body is received: the client
  * waits for an answer to `Expect`, would send too much, or leaves open where the body ends. */
-static bool post_begin(struct post *post, struct MHD_Connection *connection, const char *method)
+static bool post_check_head(struct post *post, struct MHD_Connection *connection, const char *method)
 {
-    const char *length = header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
+    const char *length = find_header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);
     uint64_t body_bytes = length != NULL ? strtoull(length, NULL, 10) : 0;
     post->has_begun = true;
     post->body = STRBUF_INIT(WEBHOOK_BODY_MAX_BYTES);
@@ -77,18 +77,19 @@ static bool post_begin(struct post *post, struct MHD_Connection *connection, con
     else if (body_bytes > WEBHOOK_BODY_MAX_BYTES)
         refuse(post, MHD_HTTP_CONTENT_TOO_LARGE);
     else if (strcmp(method, MHD_HTTP_METHOD_POST) != 0 ||
-             header(connection, WEBHOOK_SIGNATURE_HEADER) == NULL)
+             find_header(connection, WEBHOOK_SIGNATURE_HEADER) == NULL)
         refuse(post, MHD_HTTP_UNAUTHORIZED);
-    return post->status != 0 && (header(connection, MHD_HTTP_HEADER_EXPECT) != NULL ||
+    return post->status != 0 && (find_header(connection, MHD_HTTP_HEADER_EXPECT) != NULL ||
                                  body_bytes > RECEIVED_MAX_BYTES || !head.has_one_end);
 }
 
 /* Checks the whole body, and requests the sync. Logs only the first refusal until a webhook is accepted, for
  * strangers must not fill the log. */
-static void post_finish(struct post *post, struct MHD_Connection *connection, struct webhook_server *server)
+static void post_check_body(struct post *post, struct MHD_Connection *connection,
+                            struct webhook_server *server)
 {
     _cleanup_free_ char *inbox_id = NULL;
-    const char *signature = header(connection, WEBHOOK_SIGNATURE_HEADER);
+    const char *signature = find_header(connection, WEBHOOK_SIGNATURE_HEADER);
     int error = webhook_check(server->secret, signature, strbuf_str(&post->body), post->body.len,
                               clock_realtime_ms(clock_system()), &inbox_id);
     if (error == 0) {
@@ -108,7 +109,7 @@ static void post_finish(struct post *post, struct MHD_Connection *connection, st
     server->has_logged_refusal = true;
 }
 
-static enum MHD_Result answer(const struct post *post, struct MHD_Connection *connection)
+static enum MHD_Result send_answer(const struct post *post, struct MHD_Connection *connection)
 {
     struct MHD_Response *response = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
     if (response == NULL)
@@ -151,7 +152,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     if (post->connection == NULL)
         return MHD_NO;
     if (!post->has_begun)
-        return post_begin(post, connection, method) ? answer(post, connection) : MHD_YES;
+        return post_check_head(post, connection, method) ? send_answer(post, connection) : MHD_YES;
     size_t len = *upload_data_size;
     *upload_data_size = 0;
     if (len > 0) {
@@ -162,8 +163,8 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         return post->received_bytes <= RECEIVED_MAX_BYTES ? MHD_YES : MHD_NO;
     }
     if (post->status == 0)
-        post_finish(post, connection, context);
-    return answer(post, connection);
+        post_check_body(post, connection, context);
+    return send_answer(post, connection);
 }
 
 /* ---------------------------------------------------------------- life */

@@ -98,7 +98,7 @@ static const char *take_string(struct span *bytes)
 
 /* Makes an invocation of a file's content, which its strings point into. The caller frees the array of
  * recipients, but not its strings. Returns 0 or -EBADMSG. */
-static int read_message(struct span content, struct invocation *invocation)
+static int parse_file(struct span content, struct invocation *invocation)
 {
     const char *flags = take_string(&content);
     const char *sender = take_string(&content);
@@ -159,7 +159,7 @@ static int send_file(struct queue_run *run, const char *name, uid_t *ret_owner)
     *ret_owner = status.st_uid;
     int error = file_read_fd(fd, MAILDROP_FILE_MAX_BYTES, &bytes, &len);
     if (error == 0)
-        error = read_message((struct span){bytes, len}, &invocation);
+        error = parse_file((struct span){bytes, len}, &invocation);
     int result = error == -EBADMSG || error == -EFBIG ? EX_DATAERR : EX_TEMPFAIL;
     if (error == 0)
         result = send_message(run, &invocation, name);
@@ -169,7 +169,7 @@ static int send_file(struct queue_run *run, const char *name, uid_t *ret_owner)
 
 /* Sends a message, and removes its file; moves the file to MAILDROP_FAILED if the message can never be sent.
  * Returns true if the file has left the maildrop. */
-static bool empty_file(struct queue_run *run, const char *name)
+static bool send_and_remove(struct queue_run *run, const char *name)
 {
     uid_t owner = (uid_t)-1;
     switch (send_file(run, name, &owner)) {
@@ -219,7 +219,7 @@ int maildrop_send_all(const struct invocation *invocation)
     for (int i = 0; i < count; i++) {
         const char *name = entries[i]->d_name;
         if (name[0] != '.')
-            is_empty = empty_file(&run, name) && is_empty;
+            is_empty = send_and_remove(&run, name) && is_empty;
         else if (strcmp(name, ".") != 0 && strcmp(name, "..") != 0 &&
                  fstatat(folder, name, &status, AT_SYMLINK_NOFOLLOW) == 0 &&
                  status.st_mtime < time(NULL) - ABANDONED_AFTER_SECONDS)

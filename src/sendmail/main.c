@@ -60,7 +60,7 @@ static int set_mode(const char *letter, struct invocation *invocation)
 
 /* Takes -o. Other sendmails attach an argument to the flag; for some flags Exim takes the next argument, as
  * in "-oMr local". */
-static void take_flag(struct invocation *invocation, char *const *argv)
+static void parse_o_option(struct invocation *invocation, char *const *argv)
 {
     static const char *const followed[] = {"A",   "P",  "X",  "Ma", "Maa", "Mai",
                                            "Mas", "Mi", "Mm", "Mr", "Ms",  "Mt"};
@@ -75,7 +75,7 @@ static void take_flag(struct invocation *invocation, char *const *argv)
 
 /* Takes an option that may not be given twice, so that a user cannot override the value in a line of sudoers.
  * Returns -1 to continue, else the exit status. */
-static int take_once(const char *name, const char **value)
+static int set_once(const char *name, const char **value)
 {
     if (*value != NULL)
         return complain(EX_USAGE, "--%s is given twice", name);
@@ -107,13 +107,13 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
     int status = -1;
     while (status < 0 && (option = getopt_long(argc, argv, short_options, options, NULL)) != -1) {
         if (option == MOUNT)
-            status = take_once("mount", &invocation->mount);
+            status = set_once("mount", &invocation->mount);
         else if (option == ALIASES && invocation->is_delegated)
             return complain(EX_USAGE, "--aliases is not for who sends with another user's rights (sudo)");
         else if (option == ALIASES)
-            status = take_once("aliases", &invocation->aliases);
+            status = set_once("aliases", &invocation->aliases);
         else if (option == ROOT)
-            status = take_once("root", &invocation->root);
+            status = set_once("root", &invocation->root);
         else if (option == REWRITE_FROM)
             invocation->rewrites_from = true;
         else if (option == WAIT)
@@ -129,7 +129,7 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
         else if (option == 'i')
             invocation->ignores_dots = true;
         else if (option == 'o')
-            take_flag(invocation, argv);
+            parse_o_option(invocation, argv);
         else if (option == 'b')
             status = set_mode(optarg, invocation);
         else if (option == 'I')

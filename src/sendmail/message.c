@@ -157,14 +157,14 @@ static int append_recipients(struct composition *message, const struct mime_fiel
 
 /* Returns true if the mount's sender must replace the address. An address of this machine is no inbox, so the
  * service refuses to send from it. */
-static bool is_to_be_rewritten(const struct composition *message, const char *address)
+static bool needs_rewriting(const struct composition *message, const char *address)
 {
     return message->names.mount >= 0 && !local_names_has_inbox(&message->names, address) &&
            (message->invocation->rewrites_from || local_names_host(&message->names, address) != HOST_OTHER);
 }
 
 /* Reads the one address of a From or of -f. Returns false if the text is not one address. */
-static bool read_sender(const char *text, struct address_list *list)
+static bool parse_sender(const char *text, struct address_list *list)
 {
     if (address_list_parse_at(list, text, NO_DOMAIN, NULL) == 0 && list->len == 1)
         return true;
@@ -184,9 +184,9 @@ static bool is_usable_from(const struct composition *message, const struct mime_
 {
     _cleanup_free_ char *value = g_strndup(field->value.bytes, field->value.len);
     _cleanup_addresses_ struct address_list several = {0};
-    bool is_usable = read_sender(value, ret_sender)
+    bool is_usable = parse_sender(value, ret_sender)
                          ? has_domain(ret_sender->items[0].address) &&
-                               !is_to_be_rewritten(message, ret_sender->items[0].address)
+                               !needs_rewriting(message, ret_sender->items[0].address)
                          : address_list_parse(&several, value, NULL) == 0 && several.len > 1;
     if (is_usable)
         address_list_release(ret_sender);
@@ -201,8 +201,8 @@ static void append_from(struct composition *message, const struct address *from,
     const struct invocation *invocation = message->invocation;
     _cleanup_addresses_ struct address_list list = {0};
     const char *sender = NULL;
-    if (invocation->sender != NULL && read_sender(invocation->sender, &list) &&
-        has_domain(list.items[0].address) && !is_to_be_rewritten(message, list.items[0].address)) {
+    if (invocation->sender != NULL && parse_sender(invocation->sender, &list) &&
+        has_domain(list.items[0].address) && !needs_rewriting(message, list.items[0].address)) {
         const char *name = from != NULL && from->name != NULL ? from->name : invocation->name;
         sender = list.items[0].address;
         strbuf_append_str(message->draft, "From: ");

@@ -39,7 +39,7 @@ enum {
 /* ---------------------------------------------------------------- the mount */
 
 /* Returns false for a folder outside a mount: it could accept a message that no program would send. */
-static bool is_mount(int fd)
+static bool is_mount_root(int fd)
 {
     struct statfs file_system;
     return fstatfs(fd, &file_system) == 0 && file_system.f_type == FUSE_SUPER_MAGIC &&
@@ -68,7 +68,7 @@ static int open_only_mount(char **ret_reason)
         struct stat status;
         is_denied = is_denied || !is_trusted || (fd < 0 && errno == EACCES);
         /* Another file system may be mounted over the path since, or the mount may have ended. */
-        if (fd < 0 || fstat(fd, &status) != 0 || status.st_dev != mount->device || !is_mount(fd))
+        if (fd < 0 || fstat(fd, &status) != 0 || status.st_dev != mount->device || !is_mount_root(fd))
             continue;
         if (found >= 0)
             return refuse(EX_USAGE, "several accounts are mounted: name one by --mount=DIR or INBOXFS_MOUNT",
@@ -89,7 +89,7 @@ int mount_open(const struct invocation *invocation, char **ret_reason)
     if (invocation->mount == NULL)
         return open_only_mount(ret_reason);
     _cleanup_close_ int fd = open(invocation->mount, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd >= 0 && is_mount(fd))
+    if (fd >= 0 && is_mount_root(fd))
         return TAKE_FD(fd);
     int status = fd < 0 && errno == EACCES ? EX_NOPERM : EX_TEMPFAIL;
     *ret_reason = g_strdup_printf("%s: %s", invocation->mount,
@@ -100,7 +100,7 @@ int mount_open(const struct invocation *invocation, char **ret_reason)
 /* ---------------------------------------------------------------- handing in */
 
 /* Returns the error in the last event of this path, or NULL if there is none. The caller frees it. */
-static char *find_reason(int mount, const char *path)
+static char *find_refusal(int mount, const char *path)
 {
     _cleanup_close_ int fd = openat(mount, "events.jsonl", O_RDONLY | O_CLOEXEC);
     char tail[EVENTS_TAIL_BYTES + 1];
@@ -163,7 +163,7 @@ int mount_hand_in(int mount, const char *name, const struct strbuf *draft)
                         "the mount ended before it answered: the message may be accepted; if it is neither "
                         "in outbox/ nor in sent/, it is %s",
                         draft_path);
-    _cleanup_free_ char *reason = find_reason(mount, draft_path);
+    _cleanup_free_ char *reason = find_refusal(mount, draft_path);
     unlinkat(mount, draft_path, 0);
     return complain(status_of_errno(number), "refused: %s",
                     reason != NULL ? reason : strerrordesc_np(number));

@@ -156,7 +156,7 @@ struct source {
     bool is_root;       /* the text of --root, whose local names have no aliases */
 };
 
-static int complain_of_part(const struct local_names *names, const struct source *source, const char *part)
+static int refuse_part(const struct local_names *names, const struct source *source, const char *part)
 {
     if (source->name != NULL)
         return complain(EX_DATAERR, "what %s stands for, by %s or --root, is not an email address",
@@ -164,8 +164,8 @@ static int complain_of_part(const struct local_names *names, const struct source
     return complain(EX_DATAERR, "not an email address: %s", part);
 }
 
-static int add_source(const struct local_names *names, const struct source *source,
-                      struct recipients *recipients);
+static int add_list(const struct local_names *names, const struct source *source,
+                    struct recipients *recipients);
 
 /* Adds an address, or the recipients that its local name stands for. If the domain is one of the machine's
  * full names, only root and the names in the alias file are known to be local. */
@@ -180,7 +180,7 @@ static int add_address(const struct local_names *names, const struct address *ad
     _cleanup_free_ char *name = g_strndup(address->address, (size_t)(at - address->address));
     if (!is_local_name(name))
         return host == HOST_NAMED ? recipients_add(recipients, address)
-                                  : complain_of_part(names, source, has_domain ? address->address : name);
+                                  : refuse_part(names, source, has_domain ? address->address : name);
     _cleanup_free_ char *alias = source->is_root ? NULL : find_alias(names, name);
     if (host == HOST_NAMED && alias == NULL && strcasecmp(name, "root") != 0)
         return recipients_add(recipients, address);
@@ -189,7 +189,7 @@ static int add_address(const struct local_names *names, const struct address *ad
     const char *root = source->is_root ? NULL : names->root;
     const struct source next = {alias != NULL ? alias : root, given_name, source->depth + 1, alias == NULL};
     if (next.text != NULL && source->depth < ALIAS_DEPTH_MAX)
-        return add_source(names, &next, recipients);
+        return add_list(names, &next, recipients);
     if (names->mount >= 0)
         return complain(EX_NOUSER, "%s is no email address: give it one in %s, or use --root=ADDRESS",
                         given_name, names->path);
@@ -198,13 +198,13 @@ static int add_address(const struct local_names *names, const struct address *ad
     return recipients_add(recipients, &(struct address){.address = deferred});
 }
 
-static int add_source(const struct local_names *names, const struct source *source,
-                      struct recipients *recipients)
+static int add_list(const struct local_names *names, const struct source *source,
+                    struct recipients *recipients)
 {
     _cleanup_addresses_ struct address_list list = {0};
     _cleanup_free_ char *refused = NULL;
     int error = address_list_parse_at(&list, source->text, NO_DOMAIN, &refused);
-    int status = error == -EBADMSG    ? complain_of_part(names, source, refused != NULL ? refused : "")
+    int status = error == -EBADMSG    ? refuse_part(names, source, refused != NULL ? refused : "")
                  : error == -EMSGSIZE ? complain(EX_DATAERR, "too many recipients")
                  : error != 0         ? complain(EX_TEMPFAIL, "out of memory")
                                       : EX_OK;
@@ -215,5 +215,5 @@ static int add_source(const struct local_names *names, const struct source *sour
 
 int local_names_resolve(const struct local_names *names, const char *text, struct recipients *recipients)
 {
-    return add_source(names, &(struct source){.text = text}, recipients);
+    return add_list(names, &(struct source){.text = text}, recipients);
 }

@@ -82,8 +82,8 @@ static int run_call(const struct invocation *invocation, const struct smtp_messa
 /* ---------------------------------------------------------------- the answer */
 
 /* Returns the answer to the client. *ret_status is the status of the call. */
-static const char *answer(struct server *server, const struct smtp_message *message, const char *recipient,
-                          int *ret_status)
+static const char *make_answer(struct server *server, const struct smtp_message *message,
+                               const char *recipient, int *ret_status)
 {
     static const char prefix[] = "inboxfs-sendmail: ";
     /* After any other status the client may send the message again by itself. It must not do that if the
@@ -109,14 +109,14 @@ static const char *answer(struct server *server, const struct smtp_message *mess
 static const char *check_recipient(void *context, const char *address)
 {
     int status = EX_OK;
-    const char *text = answer(context, NULL, address, &status);
+    const char *text = make_answer(context, NULL, address, &status);
     return status == EX_OK ? NULL : text;
 }
 
 static const char *deliver(void *context, const struct smtp_message *message)
 {
     int status = EX_OK;
-    return answer(context, message, NULL, &status);
+    return make_answer(context, message, NULL, &status);
 }
 
 /* ---------------------------------------------------------------- the conversation */
