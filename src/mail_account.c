@@ -108,6 +108,15 @@ int mail_account_read_key(const struct options *options, char **ret_key)
     return error;
 }
 
+/* Returns 0 or -errno, which is logged. */
+static int make_service(const struct api_config *config, struct mail_account *account)
+{
+    int error = api_service_new(config, &account->service);
+    if (error != 0)
+        log_error("cannot send requests to the service: %s", strerror(-error));
+    return error;
+}
+
 /* ---------------------------------------------------------------- directories */
 
 /* Returns the name of the variable that the path of a default directory begins with. */
@@ -235,7 +244,7 @@ static int open_local(const struct options *options, struct mail_account *accoun
     }
     const struct api_config api_config = {
         .base_url = LOCAL_BASE_URL, .unix_socket = listen + strlen("unix:"), .api_key = key};
-    return api_service_new(&api_config, &account->service);
+    return make_service(&api_config, account);
 }
 
 /* ---------------------------------------------------------------- a service elsewhere */
@@ -296,7 +305,7 @@ static int open_remote(const struct options *options, struct mail_account *accou
         return error;
     const struct api_config config = {
         .base_url = account->shown_source, .api_key = key, .ca_path = options->ca_file};
-    return api_service_new(&config, &account->service);
+    return make_service(&config, account);
 }
 
 int mail_account_open(const struct options *options, struct mail_account *ret_account)
