@@ -226,7 +226,7 @@ static void query_service(struct check *check, struct mail_service *service)
     size_t inboxes = 0;
     int64_t start_ms = clock_monotonic_ms(clock_system());
     service->ops->list_inboxes(service, count_inbox, &inboxes, NULL, &result);
-    /* A service without a list of inboxes answers the request for it without a check of the key. */
+    /* A service that has no list of inboxes answers the first request without a check of the key. */
     if (result.outcome == SERVICE_OK || result.outcome == SERVICE_ABSENT) {
         struct service_result listed;
         service->ops->list_emails(service, &query, keep_first_email_id, &email_id, NULL, &count, &listed);
@@ -381,7 +381,7 @@ static void check_state(struct check *check)
         check_directory(check, "state", options->state_dir);
         return;
     }
-    /* The name of the default directory is made of the data directory's path, or of the URL and the key. */
+    /* The default directory is named after the data directory's path, or after the URL and the key. */
     _cleanup_free_ char *real_data_dir = data_dir != NULL ? realpath(data_dir, NULL) : NULL;
     if (is_local ? real_data_dir == NULL : check->base == NULL || check->key == NULL) {
         report(check, "state", unknown, "its default place is named after %s",

@@ -48,7 +48,7 @@ enum {
 
 /* ---------------------------------------------------------------- the background */
 
-/* Exits with the status that the child writes to the pipe, or as the child ends. */
+/* Exits with the status that the child writes to the pipe, or with the child's own if it ends before. */
 static _Noreturn void wait_for_child(int fd, pid_t child)
 {
     char status = 1;
@@ -63,7 +63,7 @@ static _Noreturn void wait_for_child(int fd, pid_t child)
     _exit(status);
 }
 
-/* Goes into the background before any thread exists, for threads do not survive fork(2). The parent, which is
+/* Forks before any thread exists, for threads do not survive fork(2). The parent, which is
  * the command that the user typed, exits in wait_for_child(). Returns 0 in the child, with *ret_ready_fd; or
  * -errno. */
 static int background_start(int *ret_ready_fd)
@@ -85,7 +85,7 @@ static int background_start(int *ret_ready_fd)
 }
 
 /* Leaves the terminal and its process group, and ends the wait of the parent with success. Consumes
- * `ready_fd`. The caller has made the mount: before, systemd's automount lets only the process group of
+ * `ready_fd`. Called after the mount was made: until then systemd's automount lets only the process group of
  * mount(8) access the mount point. */
 static void background_ready(int ready_fd)
 {
@@ -152,7 +152,7 @@ static int mountpoint_prepare(const char *path)
         log_error("cannot mount on %s: %s", path, strerror(-error));
         return error;
     }
-    /* Includes an inboxfs that another mount hides: its end would unmount the mount on top. */
+    /* An inboxfs that another mount hides counts as well: when it ends, it would unmount the mount on top. */
     if (mountinfo_find(MOUNTINFO_INBOXFS, path, 0, NULL)) {
         log_error("an inboxfs is mounted on %s already: inboxfs umount %s ends it", path, path);
         return -EBUSY;
@@ -179,7 +179,8 @@ struct daemon {
     int failure_status;  /* the exit status if the daemon cannot start */
 };
 
-/* Logs what failed, with the layer's reason or, if that is NULL, the errno. Frees the reason. */
+/* Logs what failed, with the layer's reason or, if it is NULL, the errno. Frees the reason. Returns `error`.
+ */
 static int log_failure(const char *what, int error, char *reason)
 {
     log_error("%s: %s", what, reason != NULL ? reason : strerror(-error));
@@ -275,7 +276,7 @@ static int open_outbox(struct daemon *daemon)
     return error == 0 ? 0 : log_failure("cannot open the spool", error, reason);
 }
 
-/* Sends the first request. A wrong key is an error; an unreachable service is none. */
+/* Sends the first request. A wrong key is an error; an unreachable service is not. */
 static int contact_service(struct daemon *daemon)
 {
     char *reason = NULL;
@@ -293,7 +294,7 @@ static int contact_service(struct daemon *daemon)
     return error == 0 ? 0 : log_failure("cannot mount", error, reason);
 }
 
-/* The store keeps a webhook that arrives before store_start(). */
+/* The store remembers a webhook that arrives before store_start(). */
 static int start_webhook_server(struct daemon *daemon)
 {
     const struct options *options = daemon->options;
@@ -316,7 +317,8 @@ static void on_mount_ended(void *context)
     kill(getpid(), SIGTERM);
 }
 
-/* The mount table has the same name as fstab, because mount(8) finds its mounts by this name. */
+/* Returns what the mount table shows as the source. An account has the same name as in fstab, because
+ * mount(8) finds its mounts by this name. */
 static const char *mount_name(const struct daemon *daemon)
 {
     return daemon->options->account != NULL ? daemon->options->account : daemon->account.shown_source;
@@ -362,7 +364,7 @@ static int open_and_start(struct daemon *daemon)
     tree_attach(daemon->tree, daemon->store, daemon->outbox);
     if (writer_fate_unseen() != NULL)
         log_warning("%s", writer_fate_unseen());
-    /* All secrets were read by now, also those in files that the caller left open. */
+    /* All secrets have been read by now, also those in files that the caller left open. */
     descriptors_close_inherited(&daemon->inherited);
     if ((error = mount_session(daemon)) != 0)
         return error;

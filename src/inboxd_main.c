@@ -167,7 +167,7 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
     int index = 0;
     int status = -1;
     arguments->words = argv + 1; /* overwrites arguments that were parsed already */
-    /* No argument behind the first recipient is an option: senders choose the names of recipients. */
+    /* No argument after the first recipient is an option: senders choose the names of recipients. */
     while (status < 0 && (arguments->words_len < 2 || strcmp(arguments->words[0], "deliver") != 0) &&
            (option = getopt_long(argc, argv, "-f:hV", options, &index)) != -1)
         status = take_option(option, index, arguments);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of options comes first. The command line (read by fuse_opt, so that -o works as in every FUSE
- * program), the environment and the configuration file fill in `struct given`, as text for each row of the
- * table. set_values() makes `struct options` of it.
+ * The command line (read by fuse_opt, so that -o works as in every FUSE program), the environment and the
+ * configuration file fill in `struct given`: a text for each row of the table of options. set_values()
+ * converts these texts to `struct options`.
  */
 #include "options.h"
 
@@ -31,7 +31,7 @@ enum {
 
 /* ---------------------------------------------------------------- the table */
 
-/* Options of the kinds before OPTION_FLAG have a text, those of the kinds after it a number. */
+/* The value is a text for the kinds before OPTION_FLAG, and a number for the kinds after OPTION_FLAG. */
 enum option_kind {
     OPTION_TEXT,
     OPTION_PATH, /* a text that is or contains a path */
@@ -143,7 +143,7 @@ static const struct fuse_opt switches[] = {
     {"--version", offsetof(struct given, version), 1}, FUSE_OPT_END,
 };
 
-/* Switches that mount(8) gives to its helpers; -f means something else here. */
+/* Switches that mount(8) passes to its helpers. Here -f is a test of the options. */
 static const struct fuse_opt helper_switches[] = {
     {"-f", offsetof(struct given, fake), 1},
     {"-n", UINT_MAX, FUSE_OPT_KEY_DISCARD},
@@ -235,7 +235,7 @@ static bool is_ignored_mount_option(const char *argument)
     return false;
 }
 
-/* Called by fuse_opt_parse() for each argument that is none of the switches. */
+/* Called by fuse_opt_parse() for each argument that is not a switch. */
 static int parse_argument(void *data, const char *argument, int key, struct fuse_args *unused)
 {
     struct given *given = data;
@@ -245,7 +245,7 @@ static int parse_argument(void *data, const char *argument, int key, struct fuse
             log_error("too many arguments, from '%s' on; see inboxfs --help", argument);
             return FAIL;
         }
-        /* The last argument is the mount point: if another one follows, the earlier one was the source. */
+        /* The first argument is the mount point, until a second one shows that the first is the source. */
         given->values[OPTION_SOURCE] = is_check ? g_strdup(argument) : TAKE_PTR(given->mountpoint);
         given->mountpoint = is_check ? NULL : g_strdup(argument);
         return DISCARD;
@@ -352,7 +352,7 @@ static void config_release(struct config *config)
     strbuf_release(&config->names);
 }
 
-/* Takes a line `name = value`. Returns NULL, or the error text. */
+/* Parses `name = value`. Returns NULL, or the error text. */
 static const char *parse_value_line(struct config *config, char *line)
 {
     static const char *const yes[] = {"true", "yes", "1", NULL};
@@ -383,8 +383,8 @@ static const char *parse_value_line(struct config *config, char *line)
     return NULL;
 }
 
-/* Returns true if the name can be an account's: it is no source, command or option, and is harmless in a path
- * and in the name of a systemd unit. */
+/* Returns true if an account may have this name, which must not be a source, command or option, and must be
+ * harmless in a path and in the name of a systemd unit. */
 static bool is_account_name(const char *name)
 {
     static const char *const reserved[] = {"local", "check", "status", "umount", NULL};
@@ -398,7 +398,7 @@ static bool is_account_name(const char *name)
     return true;
 }
 
-/* Takes a line that begins with a bracket. Returns NULL, or the error text. */
+/* Parses a line that begins with a bracket. Returns NULL, or the error text. */
 static const char *parse_section_line(struct config *config, char *line)
 {
     size_t len = strlen(line);
@@ -434,8 +434,8 @@ static int parse_lines(struct config *config, const char *path, char *text)
     return 0;
 }
 
-/* Takes the values of options that were not given before. If the key was given before, ignores the
- * configuration's options about the key. */
+/* Moves the values to the options that have none in `given`. If `given` has a key, ignores all options about
+ * the key. */
 static void merge_values(struct given *given, char **values)
 {
     bool had_key = has_key(given);
@@ -464,8 +464,8 @@ static int merge_config(struct given *given, struct config *config, const char *
     return 0;
 }
 
-/* Checks that only this user and root can change the configuration file, unless it is /dev/null or a pipe,
- * for example. Returns 0 or a logged -EPERM. */
+/* Checks that only this user and root can change the configuration, if it is a regular file. Returns 0 or
+ * -EPERM, which is logged. */
 static int check_config_owner(const struct stat *status, const char *path)
 {
     if (!S_ISREG(status->st_mode))
@@ -558,7 +558,8 @@ static bool parse_number(const struct option_row *row, const char *text, int64_t
                                     NULL);
 }
 
-/* Sets the value of a row to *given, or to the default if *given is NULL. Consumes *given if it is a text. */
+/* Sets the value of a row from the text *given, or to the default if *given is NULL. Takes ownership of
+ * *given if the value is a text. */
 static int set_value(const struct option_row *row, char **given, void *value)
 {
     bool is_valid = true;
@@ -583,7 +584,7 @@ static int set_value(const struct option_row *row, char **given, void *value)
     return is_valid ? 0 : -EINVAL;
 }
 
-/* Makes the path behind the prefix absolute, because the daemon leaves the working directory. Does not change
+/* Makes the path after the prefix absolute, because the daemon leaves the working directory. Does not change
  * a value without the prefix. Does not resolve links, because the system may change its link to the
  * certificate authorities while the daemon runs. Returns 0 or -errno. */
 static int make_absolute(char **value, const char *prefix)

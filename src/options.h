@@ -11,10 +11,10 @@
 #include <stdint.h>
 
 struct options {
-    char *source;       /* base URL, or "local[:DIR]"; never NULL after options_read() */
+    char *source;       /* base URL, or "local[:DIR]"; not NULL after OPTIONS_RUN */
     char *account;      /* the name of the account's section of the configuration, or NULL */
     char *mountpoint;   /* absolute; NULL if is_check */
-    char *api_key_file; /* a path; NULL if not given, as are the following texts */
+    char *api_key_file; /* a path; like all texts below, NULL if not given */
     char *api_key_command;
     char *api_key; /* from the environment or the configuration; wiped by options_release() */
     char *ca_file; /* absolute path of a file or directory */
@@ -32,7 +32,7 @@ struct options {
     bool allows_http;
     bool adopts_state;
     bool is_metadata_only;
-    bool is_key_of_environment; /* api_key was in the environment */
+    bool is_key_of_environment; /* api_key comes from INBOXFS_API_KEY */
     bool is_check;              /* `inboxfs check` */
     bool is_foreground;
     bool is_debug;
@@ -41,7 +41,7 @@ struct options {
 
 enum options_result {
     OPTIONS_RUN,    /* mount, or check */
-    OPTIONS_DONE,   /* help or version was printed, or mount(8) wanted only a test of the options */
+    OPTIONS_DONE,   /* help or version was printed; or the options are valid, and mount(8) asked no more */
     OPTIONS_FAILED, /* the reason was logged */
 };
 

@@ -18,8 +18,8 @@ enum {
 struct progress {
     struct store *store;   /* borrowed */
     struct outbox *outbox; /* borrowed */
-    bool is_shown;
-    bool is_lasting; /* the last refresh found work */
+    bool is_shown;         /* the terminal has the line */
+    bool is_lasting;       /* the last refresh found work */
 };
 
 /* Makes each line of the log wipe the progress line first. Returns false if standard error is no terminal

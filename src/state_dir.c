@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names, opens and locks the state directory, and names the daemon that has it.
+ * Names, opens and locks the state directory, and finds the daemon that uses it.
  */
 #include "state_dir.h"
 

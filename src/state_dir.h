@@ -15,8 +15,8 @@
 char *state_dir_default(const char *base_url, const char *key);
 
 /* Makes (0700), opens and locks the directory. Waits for a daemon that is ending, up to 20 s. Returns the
- * descriptor, and in *ret_lock_fd another that holds the lock; or -errno, which is logged; -EBUSY if another
- * daemon has the lock (the log names the daemon and its mount). */
+ * descriptor of the directory, and a descriptor that holds the lock in *ret_lock_fd; or -errno, which is
+ * logged; -EBUSY if another daemon holds the lock (the log names the daemon and its mount). */
 int state_dir_open(const char *path, int *ret_lock_fd);
 
 /* Writes to the lock file that this daemon will soon release the lock: a daemon that starts then waits. */

@@ -74,7 +74,7 @@ static void split_message(struct composition *message)
     if (span_begins_with(remaining, "\uFEFF"))
         span_skip(&remaining, strlen("\uFEFF"));
     message->header = remaining;
-    /* "From : a@x" is a field. */
+    /* "From : a@x" is a field, not the line of a mailbox. */
     if (!take_field(&remaining, &field) &&
         (span_begins_with(remaining, "From ") || span_begins_with(remaining, ">From "))) {
         mime_take_line(&remaining);

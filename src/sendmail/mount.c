@@ -146,7 +146,7 @@ int mount_hand_in(int mount, const char *name, const struct strbuf *draft)
     char outbox_path[100];
     snprintf(draft_path, sizeof(draft_path), "drafts/.%s", name);
     snprintf(outbox_path, sizeof(outbox_path), "outbox/%s", name);
-    unlinkat(mount, draft_path, 0); /* of a run that crashed: messages of the maildrop keep their names */
+    unlinkat(mount, draft_path, 0); /* a message of the maildrop keeps its name after a crash */
     _cleanup_close_ int fd = openat(mount, draft_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int error = fd < 0 ? -errno : file_write_all(fd, draft->data, draft->len);
     if (error == 0 && close(TAKE_FD(fd)) != 0)

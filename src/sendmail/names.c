@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs make addresses of a local name and the machine's name. The names of the machine come only from
+ * Programs build addresses from a local name and the machine's name. The names of the machine come only from
  * files, because a query of the DNS can take a minute.
  */
 #include <errno.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inboxfs-sendmail: main.c makes an invocation of the program's arguments, and submit.c carries it out. The
- * message gets a header that names all recipients (message.c), whose local names become addresses (names.c).
- * Then it is moved into the outbox of a mount (mount.c), or left in the maildrop (maildrop.c).
+ * inboxfs-sendmail: main.c parses the arguments into an invocation, and submit.c carries it out. The message
+ * gets a header that names all recipients (message.c), whose local names become addresses (names.c). Then the
+ * message is moved into the outbox of a mount (mount.c), or left in the maildrop (maildrop.c).
  *
  * A function that returns a status returns one of sysexits.h, and has reported an error by complain().
  */
@@ -42,7 +42,7 @@ struct invocation {
     const char *root;      /* recipient of mail for local names without an alias; or NULL */
     const char *sender;    /* -f, or NULL */
     const char *name;      /* -F, or NULL */
-    bool reads_headers;    /* -t: the headers name recipients, too */
+    bool reads_headers;    /* -t: the headers name recipients as well */
     bool ignores_dots;     /* -i: a line with only a dot is text */
     bool waits;            /* --wait */
     bool rewrites_from;    /* --rewrite-from */
@@ -124,7 +124,7 @@ int mount_open(const struct invocation *invocation, char **ret_reason);
 int mount_make_name(char ret_name[MESSAGE_NAME_SIZE]);
 
 /* Puts the draft into outbox/ as `name`. Returns EX_OK if the draft is accepted and durable; EX_UNAVAILABLE
- * if it may be accepted; or another status. */
+ * if it may have been accepted; or another status. */
 int mount_hand_in(int mount, const char *name, const struct strbuf *draft);
 
 /* Returns true if outbox/, sent/ or failed/ has a message of this name. */

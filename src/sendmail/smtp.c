@@ -4,8 +4,8 @@
  * mail/smtp_session.h.
  *
  * A recipient is checked, and a message is sent, by a call of submit.c in a child process, which reports as
- * the whole program does: by a status of sysexits.h and a text on standard error. The server makes its answer
- * of both. The child process keeps a message from affecting the next message.
+ * the whole program does: by a status of sysexits.h and a text on standard error. The server builds its
+ * answer from both. The child process keeps a message from affecting the next message.
  *
  * A client whose first line ends with LF alone, as people and scripts write, may end all lines with LF. For
  * any other client LF alone is no line end, so that the text of a message cannot end the message.
@@ -87,7 +87,7 @@ static const char *make_answer(struct server *server, const struct smtp_message 
 {
     static const char prefix[] = "inboxfs-sendmail: ";
     /* After any other status the client may send the message again by itself. It must not do that if the
-     * message may be accepted already (EX_UNAVAILABLE). */
+     * message may have been accepted (EX_UNAVAILABLE). */
     static const char *const codes[EX__MAX + 1] = {
         [EX_OK] = "250 2.0.0",    [EX_NOUSER] = "550 5.1.1", [EX_DATAERR] = "554 5.6.0",
         [EX_USAGE] = "554 5.3.5", [EX_NOPERM] = "550 5.7.1", [EX_UNAVAILABLE] = "554 5.3.0",
