@@ -213,44 +213,27 @@ DIR *file_opendirat(int dir_fd, const char *path)
     return directory;
 }
 
-/* Opens the deepest existing directory of the path. Returns its descriptor or -errno. */
-static int open_deepest(const char *path)
-{
-    char part[PATH_MAX];
-    size_t len = strlen(path);
-    if (len >= sizeof(part))
-        return -ENAMETOOLONG;
-    memcpy(part, path, len + 1);
-    for (;;) {
-        int fd = open(part, O_PATH | O_DIRECTORY | O_CLOEXEC);
-        char *slash = strrchr(part, '/');
-        if (fd >= 0)
-            return fd;
-        if (errno != ENOENT && errno != ENOTDIR)
-            return -errno;
-        if (slash == NULL)
-            return open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        slash[slash == part && slash[1] != '\0' ? 1 : 0] = '\0';
-    }
-}
-
 bool file_is_below(const char *path, const char *directory)
 {
-    struct stat wanted;
-    struct stat status;
-    struct stat before = {.st_ino = 0};
-    _cleanup_close_ int fd = open_deepest(path);
-    bool is_known = fd >= 0 && stat(directory, &wanted) == 0 && fstat(fd, &status) == 0;
-    while (is_known && !(status.st_dev == before.st_dev && status.st_ino == before.st_ino)) {
-        if (status.st_dev == wanted.st_dev && status.st_ino == wanted.st_ino)
-            return true;
-        before = status;
-        int above = openat(fd, "..", O_PATH | O_DIRECTORY | O_CLOEXEC);
-        cleanup_close(&fd);
-        fd = above;
-        is_known = fd >= 0 && fstat(fd, &status) == 0;
+    char existing[PATH_MAX]; /* the path up to its last part that exists */
+    char real[PATH_MAX];
+    char real_directory[PATH_MAX];
+    size_t len = strlen(path);
+    if (len >= sizeof(existing) || realpath(directory, real_directory) == NULL)
+        return false;
+    memcpy(existing, path, len + 1);
+    while (realpath(existing, real) == NULL) {
+        char *slash = strrchr(existing, '/');
+        if ((errno != ENOENT && errno != ENOTDIR) || strcmp(existing, ".") == 0)
+            return false;
+        if (slash == NULL)
+            strcpy(existing, ".");
+        else
+            slash[slash == existing ? 1 : 0] = '\0';
     }
-    return false;
+    size_t directory_len = strcmp(real_directory, "/") == 0 ? 0 : strlen(real_directory);
+    return strncmp(real, real_directory, directory_len) == 0 &&
+           (real[directory_len] == '/' || real[directory_len] == '\0');
 }
 
 const char *file_why_not_private(int dir_fd)

@@ -52,8 +52,8 @@ int file_open_dir(int dir_fd, const char *path);
 /* Like opendir(3), for a path below `dir_fd`. */
 DIR *file_opendirat(int dir_fd, const char *path);
 
-/* Returns true if `path`, whose last parts may be missing, is the directory or lies below it. Follows links
- * and mounts. Returns false also on failure. */
+/* Returns true if `path`, whose last parts may be missing, is the directory or lies below it. Follows
+ * symbolic links. Returns false also on failure. */
 bool file_is_below(const char *path, const char *directory);
 
 /* Returns NULL if the directory belongs to this user and no other user can write to it; otherwise a static
