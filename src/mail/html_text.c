@@ -292,7 +292,6 @@ struct text_layout {
     size_t lines;       /* number of lines begun, blank lines left out */
     unsigned int pending_breaks;
     unsigned int pending_blanks;
-    bool keeps_blanks; /* set by the caller to keep blanks at the beginning of a line */
     char prefix[TEXT_LAYOUT_LEVELS_MAX * TEXT_LAYOUT_MARK_SIZE];
     size_t prefix_ends[TEXT_LAYOUT_LEVELS_MAX + 1]; /* end of each level in `prefix`; [0] is 0 */
     unsigned int level;                             /* may exceed TEXT_LAYOUT_LEVELS_MAX */
@@ -321,10 +320,15 @@ static void text_layout_line_end(struct text_layout *layout)
     layout->pending_blanks = 0;
 }
 
+static bool is_at_line_begin(const struct text_layout *layout)
+{
+    return text_layout_is_empty(layout) || layout->pending_breaks > 0;
+}
+
 /* Ensures at least `blanks` blanks before the next text, if it is on the same line. */
 static void text_layout_space(struct text_layout *layout, unsigned int blanks)
 {
-    if (layout->pending_blanks < blanks)
+    if (layout->pending_blanks < blanks && !is_at_line_begin(layout))
         layout->pending_blanks = blanks;
 }
 
@@ -347,7 +351,7 @@ static void begin_line(struct text_layout *layout)
 /* Appends the pending breaks and blanks, then text that has no white space and no control characters. */
 static void text_layout_append(struct text_layout *layout, const char *text, size_t len)
 {
-    bool begins_line = text_layout_is_empty(layout) || layout->pending_breaks > 0;
+    bool begins_line = is_at_line_begin(layout);
     if (len == 0)
         return;
     for (unsigned int i = 0; !text_layout_is_empty(layout) && i < layout->pending_breaks; i++) {
@@ -361,8 +365,7 @@ static void text_layout_append(struct text_layout *layout, const char *text, siz
     }
     if (begins_line)
         begin_line(layout);
-    if (!begins_line || layout->keeps_blanks)
-        strbuf_appendf(layout->out, "%*s", (int)layout->pending_blanks, "");
+    strbuf_appendf(layout->out, "%*s", (int)layout->pending_blanks, "");
     layout->pending_breaks = 0;
     layout->pending_blanks = 0;
     layout->lowest_level = layout->level;
@@ -485,7 +488,7 @@ static void read_text(struct html_reading *reading, const char *text, size_t len
         else if (is_blank && odd > 0 && text[end] == '\n')
             text_layout_line_end(&reading->layout);
         else if (is_blank && odd > 0 && text[end] != '\r')
-            text_layout_space(&reading->layout, reading->layout.pending_blanks + 1);
+            reading->layout.pending_blanks++;
         at = end + odd;
     }
 }
@@ -609,7 +612,6 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
         break;
     case HTML_PREFORMATTED:
         reading->preformatted++;
-        layout->keeps_blanks = true;
         break;
     case HTML_ROW:
         reading->row = (struct table_row){
@@ -678,7 +680,6 @@ static void end_element(struct html_reading *reading, enum html_meaning meaning)
         break;
     case HTML_PREFORMATTED:
         reading->preformatted--;
-        layout->keeps_blanks = reading->preformatted > 0;
         break;
     case HTML_LINK:
         end_link(reading);
@@ -797,7 +798,6 @@ static void read_all(struct html_reader *reader, const char *html, size_t len)
         text_layout_break(&reading->layout, 1);
         while (reading->layout.level > 0)
             text_layout_pop(&reading->layout);
-        reading->layout.keeps_blanks = false;
         free(TAKE_PTR(reading->link));
         reading->row = (struct table_row){.is_open = false};
         reading->open = reading->hidden = reading->preformatted = reading->lists = 0;
