@@ -336,15 +336,6 @@ static bool take_place(struct mime_entity *leaf, enum mime_role role)
     return true;
 }
 
-const void *mime_alternative_of(const struct mime_entity *leaf)
-{
-    const void *outermost = NULL;
-    for (const struct mime_entity *around = leaf->around; around != NULL; around = around->around)
-        if (mime_is_type(around, "multipart/alternative"))
-            outermost = around->body.bytes;
-    return outermost;
-}
-
 /* ---------------------------------------------------------------- entities */
 
 struct reading {

@@ -161,8 +161,4 @@ int mime_is_file(const struct mime_entity *leaf);
  * Return: 0 or -ENOMEM. */
 int mime_name_file(const struct mime_entity *part, size_t number, char **ret_name);
 
-/* Returns a pointer that identifies the outermost multipart/alternative around the leaf; NULL if there is
- * none. */
-const void *mime_alternative_of(const struct mime_entity *leaf);
-
 #endif

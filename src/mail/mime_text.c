@@ -159,10 +159,20 @@ static void append_piece(struct strbuf *out, const char *text, size_t len)
     append_cut(out, text, len);
 }
 
+/* Returns the body of the outermost multipart/alternative around the leaf, or NULL. */
+static const void *find_alternative(const struct mime_entity *leaf)
+{
+    const void *outermost = NULL;
+    for (const struct mime_entity *around = leaf->around; around != NULL; around = around->around)
+        if (mime_is_type(around, "multipart/alternative"))
+            outermost = around->body.bytes;
+    return outermost;
+}
+
 int mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,
                    const char *text)
 {
-    const void *alternative = mime_alternative_of(leaf);
+    const void *alternative = find_alternative(leaf);
     bool is_same_piece =
         alternative != NULL && texts->len > 0 && texts->pieces[texts->len - 1].alternative == alternative;
     if (!is_same_piece) {

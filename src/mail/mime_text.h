@@ -17,7 +17,7 @@
 #include "mail/transfer_encoding.h"
 
 struct mime_piece {
-    const void *alternative; /* mime_alternative_of() */
+    const void *alternative; /* body of the outermost multipart/alternative around the text; NULL if none */
     struct strbuf plain;     /* its data is NULL if the piece has no plain form; likewise html */
     struct strbuf html;
 };
