@@ -7,6 +7,7 @@
 #include "base/hash.h"
 
 #include <glib.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -49,9 +50,19 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t len)
     return mix(state, 0);
 }
 
+static uint64_t string_seed;
+
+static void draw_string_seed(void)
+{
+    if (random_bytes(&string_seed, sizeof(string_seed)) != 0)
+        string_seed = UINT64_C(0xcbf29ce484222325);
+}
+
 unsigned int hash_string(const void *text)
 {
-    return (unsigned int)hash_bytes(random_process_seed(), text, strlen(text));
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, draw_string_seed);
+    return (unsigned int)hash_bytes(string_seed, text, strlen(text));
 }
 
 void hash_sha256(const void *bytes, size_t len, char ret_digest[65])

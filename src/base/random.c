@@ -5,7 +5,6 @@
 #include "base/random.h"
 
 #include <errno.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -48,19 +47,4 @@ int random_uuid(char ret_text[37])
     to_hex(bytes, sizeof(bytes), hex);
     snprintf(ret_text, 37, "%.8s-%.4s-%.4s-%.4s-%.12s", hex, hex + 8, hex + 12, hex + 16, hex + 20);
     return 0;
-}
-
-static uint64_t process_seed;
-
-static void draw_process_seed(void)
-{
-    if (random_bytes(&process_seed, sizeof(process_seed)) != 0)
-        process_seed = UINT64_C(0xcbf29ce484222325);
-}
-
-uint64_t random_process_seed(void)
-{
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, draw_process_seed);
-    return process_seed;
 }

@@ -6,7 +6,6 @@
 #define INBOXFS_BASE_RANDOM_H
 
 #include <stddef.h>
-#include <stdint.h>
 
 /* Fills a buffer of at most 256 bytes. Return: 0 or -errno. */
 int random_bytes(void *ret_bytes, size_t len);
@@ -16,8 +15,5 @@ int random_hex(char *ret_text, size_t len);
 
 /* Writes a version 4 UUID (RFC 9562 section 5.4): 36 characters and a NUL. Return: 0 or -errno. */
 int random_uuid(char ret_text[37]);
-
-/* Returns a random number that is constant in each process. */
-uint64_t random_process_seed(void);
 
 #endif
