@@ -101,7 +101,7 @@ static int take_string(struct record_reading *reading)
     size_t len = string_len(text, (size_t)(reading->end - text));
     reading->at += len;
     if (is_plain_string(text, len)) {
-        json_write_verbatim_n(&reading->writer, text, len);
+        json_write_verbatim(&reading->writer, text, len);
         return 0;
     }
     _cleanup_json_ json_t *value = NULL;
@@ -140,7 +140,7 @@ static int take_word(struct record_reading *reading)
                       (len == 5 && memcmp(text, "false", 5) == 0);
     int error = is_literal ? 0 : check_number(text, len);
     if (error == 0)
-        json_write_verbatim_n(&reading->writer, text, len);
+        json_write_verbatim(&reading->writer, text, len);
     return error;
 }
 

@@ -178,24 +178,21 @@ void json_write_integer(struct json_writer *writer, int64_t number)
 
 void json_write_boolean(struct json_writer *writer, bool value)
 {
-    json_write_verbatim(writer, value ? "true" : "false");
+    if (value)
+        json_write_verbatim(writer, "true", 4);
+    else
+        json_write_verbatim(writer, "false", 5);
 }
 
 void json_write_null(struct json_writer *writer)
 {
-    json_write_verbatim(writer, "null");
+    json_write_verbatim(writer, "null", 4);
 }
 
-void json_write_verbatim_n(struct json_writer *writer, const char *json, size_t len)
+void json_write_verbatim(struct json_writer *writer, const char *json, size_t len)
 {
     separate(writer);
     strbuf_append(writer->out, json, len);
-}
-
-void json_write_verbatim(struct json_writer *writer, const char *json)
-{
-    const char *text = json == NULL ? "null" : json;
-    json_write_verbatim_n(writer, text, strlen(text));
 }
 
 void json_member_string(struct json_writer *writer, const char *key, const char *text)
@@ -253,8 +250,7 @@ void json_value_write(const json_t *value, struct json_writer *writer)
         break;
     case JSON_REAL:
         len = json_dumpb(value, text, sizeof(text) - 1, JSON_ENCODE_ANY);
-        text[len < sizeof(text) ? len : 0] = '\0';
-        json_write_verbatim(writer, text);
+        json_write_verbatim(writer, text, len < sizeof(text) ? len : 0);
         break;
     case JSON_TRUE:
     case JSON_FALSE:

@@ -44,9 +44,8 @@ void json_write_string_n(struct json_writer *writer, const char *text, size_t le
 void json_write_integer(struct json_writer *writer, int64_t number);
 void json_write_boolean(struct json_writer *writer, bool value);
 void json_write_null(struct json_writer *writer);
-/* Write a text that is already a JSON value, unchanged; NULL writes null. */
-void json_write_verbatim(struct json_writer *writer, const char *json);
-void json_write_verbatim_n(struct json_writer *writer, const char *json, size_t len);
+/* Writes a text that is already a JSON value, unchanged. */
+void json_write_verbatim(struct json_writer *writer, const char *json, size_t len);
 
 /* Returns how many of the first bytes need no escape in a string: printable ASCII other than `"` and `\`. */
 size_t json_plain_len(const char *text, size_t len);

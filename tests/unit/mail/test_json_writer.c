@@ -105,9 +105,9 @@ static void write_sample(struct json_writer *writer)
     json_write_boolean(writer, false);
     json_end_array(writer);
     json_key(writer, "as it is");
-    json_write_verbatim(writer, "{\"b\":2}");
+    json_write_verbatim(writer, "{\"b\":2}", 7);
     json_key(writer, "nothing");
-    json_write_verbatim(writer, NULL);
+    json_write_null(writer);
     json_end_object(writer);
 }
 
