@@ -24,7 +24,7 @@
 
 enum {
     INDEX_BITS = 16,
-    KIND_BITS = 4,
+    KIND_BITS = 3, /* each value is an enum email_node_kind */
 };
 
 /* The number of a NODE_EMAIL_FOLDER inode consists of the email's number, one of these kinds, and the index
@@ -46,6 +46,21 @@ struct email_node {
     uint16_t index; /* only for EMAIL_NODE_TEXT and the kinds after it */
 };
 
+static const struct {
+    mode_t mode;
+    enum content_kind content; /* of the entries that are such nodes; for a folder, of those in it */
+    const char *name;          /* in the email's folder; NULL if the content or the mount decides */
+} node_kinds[] = {
+    [EMAIL_NODE_FOLDER] = {S_IFDIR | 0700, CONTENT_TEXT, NULL},
+    [EMAIL_NODE_MESSAGE] = {S_IFREG | 0444, 0, "message.eml"},
+    [EMAIL_NODE_ATTACHMENTS] = {S_IFDIR | 0700, CONTENT_ATTACHMENT, "attachments"},
+    [EMAIL_NODE_THREAD] = {S_IFDIR | 0700, CONTENT_PREVIOUS, "thread"},
+    [EMAIL_NODE_TEXT] = {S_IFREG | 0444, CONTENT_TEXT, NULL},
+    [EMAIL_NODE_ATTACHMENT] = {S_IFREG | 0444, CONTENT_ATTACHMENT, NULL},
+    [EMAIL_NODE_EARLIER] = {S_IFREG | 0444, CONTENT_PREVIOUS, NULL},
+    [EMAIL_NODE_LINK] = {S_IFLNK | 0777, CONTENT_PREVIOUS, NULL},
+};
+
 static uint64_t email_node_ino(const struct email_node *node)
 {
     return node_ino(NODE_EMAIL_FOLDER,
@@ -63,16 +78,22 @@ static struct email_node email_node_of(uint64_t ino)
     };
 }
 
-static void fill(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t date_ms,
+static bool is_folder(const struct email_node *node)
+{
+    return S_ISDIR(node_kinds[node->kind].mode);
+}
+
+static void fill(const struct tree *tree, const struct email_node *node, uint64_t size, int64_t date_ms,
                  struct tree_entry *ret)
 {
-    entry_fill(tree, ino, mode, size, timespec_of_ms(date_ms), LASTING, ret);
+    entry_fill(tree, email_node_ino(node), node_kinds[node->kind].mode, size, timespec_of_ms(date_ms),
+               LASTING, ret);
 }
 
 void email_folder_fill(const struct tree *tree, const struct email_view *view, struct tree_entry *ret)
 {
     const struct email_node node = {.email = view->number, .kind = EMAIL_NODE_FOLDER};
-    fill(tree, email_node_ino(&node), S_IFDIR | 0700, 0, view->date_ms, ret);
+    fill(tree, &node, 0, view->date_ms, ret);
 }
 
 bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret)
@@ -137,34 +158,21 @@ static void describe(struct tree *tree, const struct store_content *content, con
 {
     const struct content_entry *entry =
         node->kind >= EMAIL_NODE_TEXT ? &content->folder.entries[node->index] : NULL;
-    uint64_t ino = email_node_ino(node);
-    char target[PATH_MAX];
+    char target[PATH_MAX] = "";
     struct email_view other = {.number = 0};
     struct email_view view;
     int64_t date_ms = store_get_email(tree->store, node->email, &view) ? view.date_ms : 0;
-    switch (node->kind) {
-    case EMAIL_NODE_FOLDER:
-    case EMAIL_NODE_ATTACHMENTS:
-    case EMAIL_NODE_THREAD:
-        fill(tree, ino, S_IFDIR | 0700, 0, date_ms, ret);
-        break;
-    case EMAIL_NODE_MESSAGE:
-    case EMAIL_NODE_ATTACHMENT:
-        fill(tree, ino, S_IFREG | 0444, 0, date_ms, ret);
-        break;
-    case EMAIL_NODE_TEXT:
-        fill(tree, ino, S_IFREG | 0444, entry->len, date_ms, ret);
-        break;
-    case EMAIL_NODE_EARLIER:
-        fill(tree, ino, S_IFREG | 0444, entry->len, entry->date_ms != 0 ? entry->date_ms : date_ms, ret);
-        break;
-    case EMAIL_NODE_LINK:
-        target[0] = '\0';
+    uint64_t size = 0;
+    if (node->kind == EMAIL_NODE_LINK) {
         if (find_earlier(tree, content, entry, &other))
             make_target(tree, node->email, entry, &other, target, sizeof(target));
-        fill(tree, ino, S_IFLNK | 0777, strlen(target), other.date_ms, ret);
-        break;
+        size = strlen(target);
+        date_ms = other.date_ms;
+    } else if (entry != NULL && node->kind != EMAIL_NODE_ATTACHMENT) {
+        size = entry->len;
+        date_ms = entry->date_ms != 0 ? entry->date_ms : date_ms;
     }
+    fill(tree, node, size, date_ms, ret);
 }
 
 static bool has_bytes(const struct email_node *node)
@@ -191,48 +199,37 @@ static int measure(struct tree *tree, const struct tree_caller *caller, const st
 
 /* ---------------------------------------------------------------- names */
 
-/* Returns true if the folder shows the entry, with its node and name. */
-static bool show(struct tree *tree, const struct store_content *content, enum email_node_kind folder,
-                 uint16_t index, struct email_node *ret_node, char *ret_name, size_t size)
+/* Returns true if the folder shows this entry of the content, with its node and name. */
+static bool find_shown(struct tree *tree, const struct store_content *content, enum email_node_kind folder,
+                       uint16_t index, struct email_node *ret_node, char *ret_name, size_t size)
 {
     const struct content_entry *entry = &content->folder.entries[index];
     struct email_view other;
+    if (entry->kind != node_kinds[folder].content)
+        return false;
     *ret_node = (struct email_node){.email = content->email, .index = index};
     snprintf(ret_name, size, "%s", entry->name);
-    if (folder == EMAIL_NODE_FOLDER && entry->kind == CONTENT_TEXT) {
-        ret_node->kind = EMAIL_NODE_TEXT;
-    } else if (folder == EMAIL_NODE_ATTACHMENTS && entry->kind == CONTENT_ATTACHMENT) {
-        ret_node->kind = EMAIL_NODE_ATTACHMENT;
-    } else if (folder == EMAIL_NODE_THREAD && entry->kind == CONTENT_PREVIOUS) {
-        bool is_here = find_earlier(tree, content, entry, &other);
-        ret_node->kind = is_here ? EMAIL_NODE_LINK : EMAIL_NODE_EARLIER;
-        if (is_here) {
-            node_email_folder_name(&other, ret_name, size);
-            size_t len = strlen(ret_name);
-            snprintf(ret_name + len, size - len, "%s", strrchr(text_of_link(entry), '.'));
-        }
-    } else {
-        return false;
+    if (folder != EMAIL_NODE_THREAD) {
+        ret_node->kind = folder == EMAIL_NODE_FOLDER ? EMAIL_NODE_TEXT : EMAIL_NODE_ATTACHMENT;
+        return true;
+    }
+    ret_node->kind = EMAIL_NODE_EARLIER;
+    if (find_earlier(tree, content, entry, &other)) {
+        ret_node->kind = EMAIL_NODE_LINK;
+        node_email_folder_name(&other, ret_name, size);
+        size_t len = strlen(ret_name);
+        snprintf(ret_name + len, size - len, "%s", strrchr(text_of_link(entry), '.'));
     }
     return true;
 }
 
-static const struct {
-    const char *name;
-    enum email_node_kind kind;
-    enum content_kind holds; /* of a folder, which is shown if the content has entries of this kind */
-} fixed_nodes[] = {
-    {"message.eml", EMAIL_NODE_MESSAGE, 0},
-    {"attachments", EMAIL_NODE_ATTACHMENTS, CONTENT_ATTACHMENT},
-    {"thread", EMAIL_NODE_THREAD, CONTENT_PREVIOUS},
-};
-
-static bool shows_fixed(struct tree *tree, const struct store_content *content, size_t i)
+/* Returns true if the email's folder shows message.eml, attachments/ or thread/. */
+static bool shows_fixed(struct tree *tree, const struct store_content *content, enum email_node_kind kind)
 {
-    if (fixed_nodes[i].kind == EMAIL_NODE_MESSAGE)
+    if (kind == EMAIL_NODE_MESSAGE)
         return store_has_raw(tree->store);
-    for (size_t k = 0; k < content->folder.len; k++)
-        if (content->folder.entries[k].kind == fixed_nodes[i].holds)
+    for (size_t i = 0; i < content->folder.len; i++)
+        if (content->folder.entries[i].kind == node_kinds[kind].content)
             return true;
     return false;
 }
@@ -241,22 +238,17 @@ static bool find_node(struct tree *tree, const struct store_content *content, en
                       const char *name, struct email_node *ret)
 {
     char entry_name[NAME_MAX + 1];
-    for (size_t i = 0; folder == EMAIL_NODE_FOLDER && i < ARRAY_LEN(fixed_nodes); i++)
-        if (strcmp(fixed_nodes[i].name, name) == 0 && shows_fixed(tree, content, i)) {
-            *ret = (struct email_node){.email = content->email, .kind = fixed_nodes[i].kind};
-            return true;
-        }
+    if (folder == EMAIL_NODE_FOLDER)
+        for (enum email_node_kind kind = EMAIL_NODE_MESSAGE; kind < EMAIL_NODE_TEXT; kind++)
+            if (strcmp(node_kinds[kind].name, name) == 0 && shows_fixed(tree, content, kind)) {
+                *ret = (struct email_node){.email = content->email, .kind = kind};
+                return true;
+            }
     for (size_t i = 0; i < content->folder.len; i++)
-        if (show(tree, content, folder, (uint16_t)i, ret, entry_name, sizeof(entry_name)) &&
+        if (find_shown(tree, content, folder, (uint16_t)i, ret, entry_name, sizeof(entry_name)) &&
             strcmp(entry_name, name) == 0)
             return true;
     return false;
-}
-
-static bool is_folder(const struct email_node *node)
-{
-    return node->kind == EMAIL_NODE_FOLDER || node->kind == EMAIL_NODE_ATTACHMENTS ||
-           node->kind == EMAIL_NODE_THREAD;
 }
 
 /* An email can be answered if the service has content. */
@@ -284,17 +276,11 @@ static int lookup_in_email_folder(struct tree *tree, const struct tree_caller *c
     return measure(tree, caller, content, &node, ret);
 }
 
-/* Returns true if the content has the inode's entry: content that was fetched again may have other
- * entries. */
 static bool has_node(const struct store_content *content, const struct email_node *node)
 {
-    static const enum content_kind kinds[] = {[EMAIL_NODE_TEXT] = CONTENT_TEXT,
-                                              [EMAIL_NODE_ATTACHMENT] = CONTENT_ATTACHMENT,
-                                              [EMAIL_NODE_EARLIER] = CONTENT_PREVIOUS,
-                                              [EMAIL_NODE_LINK] = CONTENT_PREVIOUS};
     return node->kind < EMAIL_NODE_TEXT ||
-           (node->kind < ARRAY_LEN(kinds) && node->index < content->folder.len &&
-            content->folder.entries[node->index].kind == kinds[node->kind]);
+           (node->index < content->folder.len &&
+            content->folder.entries[node->index].kind == node_kinds[node->kind].content);
 }
 
 static int get_in_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
@@ -375,13 +361,17 @@ static int read_email_folder(struct tree_dir *dir, uint64_t position)
     char name[NAME_MAX + 1];
     struct email_node node;
     for (; position < content->folder.len; position++)
-        if (show(dir->tree, content, folder.kind, (uint16_t)position, &node, name, sizeof(name)) &&
+        if (find_shown(dir->tree, content, folder.kind, (uint16_t)position, &node, name, sizeof(name)) &&
             !put(dir, content, name, &node, position + 1))
             return 0;
-    for (size_t i = position - content->folder.len; i < ARRAY_LEN(fixed_nodes); i++) {
-        node = (struct email_node){.email = content->email, .kind = fixed_nodes[i].kind};
-        if (folder.kind == EMAIL_NODE_FOLDER && shows_fixed(dir->tree, content, i) &&
-            !put(dir, content, fixed_nodes[i].name, &node, content->folder.len + i + 1))
+    if (folder.kind != EMAIL_NODE_FOLDER)
+        return 0;
+    for (uint64_t kind = position - content->folder.len + EMAIL_NODE_MESSAGE; kind < EMAIL_NODE_TEXT;
+         kind++) {
+        node = (struct email_node){.email = content->email, .kind = (enum email_node_kind)kind};
+        if (shows_fixed(dir->tree, content, node.kind) &&
+            !put(dir, content, node_kinds[kind].name, &node,
+                 content->folder.len + kind - EMAIL_NODE_MESSAGE + 1))
             break;
     }
     return 0;
@@ -445,22 +435,18 @@ void content_open(struct tree *tree, struct store_content *content, const struct
 static int open_in_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                                 struct tree_handle **ret_handle)
 {
-    static const int errors[] = {[EMAIL_NODE_FOLDER] = -EISDIR,
-                                 [EMAIL_NODE_ATTACHMENTS] = -EISDIR,
-                                 [EMAIL_NODE_THREAD] = -EISDIR,
-                                 [EMAIL_NODE_LINK] = -ELOOP};
     const struct email_node node = email_node_of(ino);
     _cleanup_(cleanup_content) struct store_content *texts = NULL;
     struct store_content *content = NULL;
     if (!handle_is_for_reading(flags))
         return -EACCES;
+    if (is_folder(&node) || node.kind == EMAIL_NODE_LINK)
+        return is_folder(&node) ? -EISDIR : -ELOOP;
     int error = store_content_get(tree->store, node.email, caller->cancel, &texts);
     if (error != 0)
         return error;
     if (!has_node(texts, &node))
         return -ENOENT;
-    if (node.kind < ARRAY_LEN(errors) && errors[node.kind] != 0)
-        return errors[node.kind];
     const struct content_entry *entry =
         node.kind >= EMAIL_NODE_TEXT ? &texts->folder.entries[node.index] : NULL;
     if (!has_bytes(&node)) {
