@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The folder of an email, STEM/ beside STEM.json: its texts, attachments, raw message, the thread before it,
- * and the reply files. Showing the folder itself costs nothing. Its entries are made of the email's content,
- * and the first lookup in it may wait for the service (store_content.h: errors, deadline). An open file keeps
- * its bytes even if the cache drops them.
+ * The folder of an email, STEM/ beside STEM.json: the texts, attachments and raw message of the email, the
+ * thread before it, and the reply files. The entries come from the email's content, so a lookup or listing in
+ * the folder may wait for the service (store_content.h: errors, deadline). The folder itself is shown without
+ * the content. An open file keeps its bytes even if the cache drops them.
  *
- * The content of an email does not change at the service under its id, so the kernel may keep all entries. It
- * is not notified of changes: a notification would wait for the folder's lock, which a waiting request holds.
- * Content that is fetched again, from another service or by another version of this program, may have other
- * entries, so each use of a node checks that its entry still exists.
+ * The content of an email never changes at the service, so all entries are lasting. The kernel is notified of
+ * nothing here: a notification would wait for the folder's lock, which a waiting request holds. Content that
+ * is fetched again, from another service or by another version of this program, may have other entries, so
+ * each use of a node checks that its entry exists.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 
 enum {
     INDEX_BITS = 16,
-    KIND_BITS = 3, /* each value is an enum email_node_kind */
+    KIND_BITS = 3, /* enough for all of enum email_node_kind, and no more: it indexes node_kinds */
 };
 
 /* The number of a NODE_EMAIL_FOLDER inode consists of the email's number, one of these kinds, and the index
@@ -36,7 +36,7 @@ enum email_node_kind {
     EMAIL_NODE_THREAD,      /* thread/ */
     EMAIL_NODE_TEXT,        /* body.txt and so on */
     EMAIL_NODE_ATTACHMENT,  /* a file in attachments/ */
-    EMAIL_NODE_EARLIER,     /* in thread/: an email that is not in the mount */
+    EMAIL_NODE_EARLIER,     /* in thread/: the text of an email that the mount lacks */
     EMAIL_NODE_LINK,        /* in thread/: a symbolic link to the text of an email in the mount */
 };
 
@@ -48,8 +48,8 @@ struct email_node {
 
 static const struct {
     mode_t mode;
-    enum content_kind content; /* of the entries that are such nodes; for a folder, of those in it */
-    const char *name;          /* in the email's folder; NULL if the content or the mount decides */
+    enum content_kind content; /* of the entries that are such nodes; of a folder: of those in it */
+    const char *name;          /* constant name in the email's folder, or NULL */
 } node_kinds[] = {
     [EMAIL_NODE_FOLDER] = {S_IFDIR | 0700, CONTENT_TEXT, NULL},
     [EMAIL_NODE_MESSAGE] = {S_IFREG | 0444, 0, "message.eml"},
@@ -117,7 +117,7 @@ static void cleanup_content(struct store_content **content)
     store_content_unref(*content);
 }
 
-/* Finds the email of an entry in thread/ if it is in the mount. */
+/* Finds the email of an entry in thread/. Returns false if the mount lacks the email. */
 static bool find_earlier(struct tree *tree, const struct store_content *content,
                          const struct content_entry *entry, struct email_view *ret)
 {
@@ -126,17 +126,17 @@ static bool find_earlier(struct tree *tree, const struct store_content *content,
            store_find_email_by_id(tree->store, self.inbox, entry->id, ret) && ret->number != content->email;
 }
 
-/* In thread/, an email of the mount is a link to this text. A link to its folder would lead to another
- * thread/: a program that follows links would read an email once for every path to it, and the number of
- * paths doubles with each email. */
-static const char *text_of_link(const struct content_entry *entry)
+/* Returns the name of the text to which a link in thread/ leads. A link to the folder of the email would lead
+ * to another thread/, and a program that follows links would read an email once for each path to it: the
+ * number of paths doubles with each email. */
+static const char *linked_text(const struct content_entry *entry)
 {
     const char *suffix = strrchr(entry->name, '.');
     return suffix != NULL && strcmp(suffix, ".md") == 0 ? "prompt.md" : "body.txt";
 }
 
-static int make_target(struct tree *tree, uint32_t email, const struct content_entry *entry,
-                       const struct email_view *other, char *ret_target, size_t size)
+static int write_target(struct tree *tree, uint32_t email, const struct content_entry *entry,
+                        const struct email_view *other, char *ret_target, size_t size)
 {
     char name[NAME_MAX + 1];
     struct email_view self;
@@ -144,17 +144,17 @@ static int make_target(struct tree *tree, uint32_t email, const struct content_e
     node_email_folder_name(other, name, sizeof(name));
     int len = -1;
     if (store_get_email(tree->store, email, &self) && self.inbox == other->inbox)
-        len = snprintf(ret_target, size, "../../%s/%s", name, text_of_link(entry));
+        len = snprintf(ret_target, size, "../../%s/%s", name, linked_text(entry));
     else if (store_get_inbox(tree->store, other->inbox, &inbox))
-        len = snprintf(ret_target, size, "../../../%s/%s/%s", inbox.name, name, text_of_link(entry));
+        len = snprintf(ret_target, size, "../../../%s/%s/%s", inbox.name, name, linked_text(entry));
     if (len < 0)
         return -ENOENT;
     return (size_t)len < size ? 0 : -ENAMETOOLONG;
 }
 
-/* Fills in all except a size that must be fetched first. */
-static void describe(struct tree *tree, const struct store_content *content, const struct email_node *node,
-                     struct tree_entry *ret)
+/* Fills the node's entry in, with size 0 for bytes that must be fetched first. */
+static void fill_node(struct tree *tree, const struct store_content *content, const struct email_node *node,
+                      struct tree_entry *ret)
 {
     const struct content_entry *entry =
         node->kind >= EMAIL_NODE_TEXT ? &content->folder.entries[node->index] : NULL;
@@ -165,7 +165,7 @@ static void describe(struct tree *tree, const struct store_content *content, con
     uint64_t size = 0;
     if (node->kind == EMAIL_NODE_LINK) {
         if (find_earlier(tree, content, entry, &other))
-            make_target(tree, node->email, entry, &other, target, sizeof(target));
+            write_target(tree, node->email, entry, &other, target, sizeof(target));
         size = strlen(target);
         date_ms = other.date_ms;
     } else if (entry != NULL && node->kind != EMAIL_NODE_ATTACHMENT) {
@@ -180,9 +180,10 @@ static bool has_bytes(const struct email_node *node)
     return node->kind == EMAIL_NODE_MESSAGE || node->kind == EMAIL_NODE_ATTACHMENT;
 }
 
-/* Fetches the bytes, and sets their size. */
-static int measure(struct tree *tree, const struct tree_caller *caller, const struct store_content *content,
-                   const struct email_node *node, struct tree_entry *entry)
+/* Sets the size of bytes that must be fetched first. Waits for the service. */
+static int fill_fetched_size(struct tree *tree, const struct tree_caller *caller,
+                             const struct store_content *content, const struct email_node *node,
+                             struct tree_entry *entry)
 {
     uint64_t len = 0;
     if (!has_bytes(node))
@@ -218,7 +219,7 @@ static bool find_shown(struct tree *tree, const struct store_content *content, e
         ret_node->kind = EMAIL_NODE_LINK;
         node_email_folder_name(&other, ret_name, size);
         size_t len = strlen(ret_name);
-        snprintf(ret_name + len, size - len, "%s", strrchr(text_of_link(entry), '.'));
+        snprintf(ret_name + len, size - len, "%s", strrchr(linked_text(entry), '.'));
     }
     return true;
 }
@@ -251,7 +252,6 @@ static bool find_node(struct tree *tree, const struct store_content *content, en
     return false;
 }
 
-/* An email can be answered if the service has content. */
 static bool is_reply_file(struct tree *tree, const struct email_node *folder, const char *name)
 {
     return folder->kind == EMAIL_NODE_FOLDER && reply_file_has_name(name) && store_has_content(tree->store);
@@ -272,8 +272,8 @@ static int lookup_in_email_folder(struct tree *tree, const struct tree_caller *c
         return error;
     if (!find_node(tree, content, folder.kind, name, &node))
         return -ENOENT;
-    describe(tree, content, &node, ret);
-    return measure(tree, caller, content, &node, ret);
+    fill_node(tree, content, &node, ret);
+    return fill_fetched_size(tree, caller, content, &node, ret);
 }
 
 static bool has_node(const struct store_content *content, const struct email_node *node)
@@ -292,7 +292,7 @@ static int get_in_email_folder(struct tree *tree, const struct tree_caller *call
     if (!store_get_email(tree->store, node.email, &view))
         return -ENOENT;
     if (is_folder(&node)) {
-        describe(tree, NULL, &node, ret);
+        fill_node(tree, NULL, &node, ret);
         return 0;
     }
     int error = store_content_get(tree->store, node.email, caller->cancel, &content);
@@ -300,8 +300,8 @@ static int get_in_email_folder(struct tree *tree, const struct tree_caller *call
         return error;
     if (!has_node(content, &node))
         return -ENOENT;
-    describe(tree, content, &node, ret);
-    return measure(tree, caller, content, &node, ret);
+    fill_node(tree, content, &node, ret);
+    return fill_fetched_size(tree, caller, content, &node, ret);
 }
 
 static int read_email_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
@@ -318,7 +318,7 @@ static int read_email_link(struct tree *tree, const struct tree_caller *caller, 
     const struct content_entry *entry =
         has_node(content, &node) ? &content->folder.entries[node.index] : NULL;
     return entry != NULL && find_earlier(tree, content, entry, &other)
-               ? make_target(tree, node.email, entry, &other, ret_target, size)
+               ? write_target(tree, node.email, entry, &other, ret_target, size)
                : -ENOENT;
 }
 
@@ -334,7 +334,7 @@ static int open_email_folder(const struct tree_caller *caller, struct tree_dir *
     if (error != 0)
         return error;
     dir->state = content;
-    /* Emails of a thread may appear in the mount and disappear. */
+    /* An entry of thread/ depends on whether its email is in the mount. */
     dir->is_lasting = node.kind != EMAIL_NODE_THREAD;
     return 0;
 }
@@ -344,13 +344,13 @@ static void release_email_folder(struct tree_dir *dir)
     store_content_unref(dir->state);
 }
 
-static bool put(const struct tree_dir *dir, const struct store_content *content, const char *name,
-                const struct email_node *node, uint64_t next)
+static bool put_node(const struct tree_dir *dir, const struct store_content *content, const char *name,
+                     const struct email_node *node, uint64_t next)
 {
     struct tree_entry entry;
-    describe(dir->tree, content, node, &entry);
+    fill_node(dir->tree, content, node, &entry);
     if (has_bytes(node))
-        entry.ino = 0; /* the size is known only after a fetch */
+        entry.ino = 0; /* the kernel must look the name up, which fetches the size */
     return dir_put(dir, name, &entry, next);
 }
 
@@ -362,7 +362,7 @@ static int read_email_folder(struct tree_dir *dir, uint64_t position)
     struct email_node node;
     for (; position < content->folder.len; position++)
         if (find_shown(dir->tree, content, folder.kind, (uint16_t)position, &node, name, sizeof(name)) &&
-            !put(dir, content, name, &node, position + 1))
+            !put_node(dir, content, name, &node, position + 1))
             return 0;
     if (folder.kind != EMAIL_NODE_FOLDER)
         return 0;
@@ -370,8 +370,8 @@ static int read_email_folder(struct tree_dir *dir, uint64_t position)
          kind++) {
         node = (struct email_node){.email = content->email, .kind = (enum email_node_kind)kind};
         if (shows_fixed(dir->tree, content, node.kind) &&
-            !put(dir, content, node_kinds[kind].name, &node,
-                 content->folder.len + kind - EMAIL_NODE_MESSAGE + 1))
+            !put_node(dir, content, node_kinds[kind].name, &node,
+                      content->folder.len + kind - EMAIL_NODE_MESSAGE + 1))
             break;
     }
     return 0;
@@ -393,9 +393,9 @@ static uint64_t parent_of_email_folder(struct tree *tree, uint64_t ino)
 
 struct content_handle {
     struct tree_handle base;
-    struct store_content *content; /* a reference */
-    const char *bytes;             /* in `content`; NULL if they are in the content's file */
-    uint64_t len;
+    struct store_content *content; /* counted reference */
+    const char *bytes;             /* in `content`; NULL if the bytes are in content->bytes.fd */
+    uint64_t len;                  /* of the bytes */
 };
 
 static int read_content(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)

@@ -97,7 +97,7 @@ TEST_WITH(folders_show_only_existing_content, set_up, fixture_tear_down)
     }
 }
 
-TEST_WITH(attributes_are_exact, set_up, fixture_tear_down)
+TEST_WITH(attributes_of_content_files_are_exact, set_up, fixture_tear_down)
 {
     static const struct {
         const char *path;
@@ -127,7 +127,7 @@ TEST_WITH(attributes_are_exact, set_up, fixture_tear_down)
     }
 }
 
-TEST_WITH(bytes_that_cannot_be_fetched_are_no_empty_file, set_up, fixture_tear_down)
+TEST_WITH(a_lookup_fails_if_the_bytes_cannot_be_fetched, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -139,7 +139,7 @@ TEST_WITH(bytes_that_cannot_be_fetched_are_no_empty_file, set_up, fixture_tear_d
     assert_int_equal(entry.attributes.stat.st_size, 4);
 }
 
-TEST_WITH(files_are_read_and_links_followed, set_up, fixture_tear_down)
+TEST_WITH(content_files_can_be_read_and_links_lead_to_texts, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     char target[256];
@@ -158,7 +158,7 @@ TEST_WITH(files_are_read_and_links_followed, set_up, fixture_tear_down)
         tree_read_link(fixture->tree, &any_caller, fixture_ino(fixture, BOX "/" STEM), target, 9), -EINVAL);
 }
 
-TEST_WITH(a_text_in_memory_needs_no_descriptor, set_up, fixture_tear_down)
+TEST_WITH(opening_a_text_in_memory_needs_no_descriptor, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
@@ -179,7 +179,7 @@ TEST_WITH(a_text_in_memory_needs_no_descriptor, set_up, fixture_tear_down)
     assert_string_equal(later, first);
 }
 
-TEST_WITH(a_missing_name_is_ENOENT, set_up, fixture_tear_down)
+TEST_WITH(missing_names_and_refused_opens_have_their_errno, set_up, fixture_tear_down)
 {
     static const char *const missing[] = {
         STEM "/body.md", STEM "/thread",       STEM "/attachments/x", STEM ".txt",
@@ -201,8 +201,8 @@ TEST_WITH(a_missing_name_is_ENOENT, set_up, fixture_tear_down)
         -EISDIR);
 }
 
-/* In an inode number, 16 bits are the index in the content; the others are the email and the kind. */
-TEST_WITH(an_outdated_inode_number_opens_nothing, set_up, fixture_tear_down)
+/* In an inode number the 16 bits above the kind are the index of an entry in the content. */
+TEST_WITH(an_outdated_inode_number_is_not_found, set_up, fixture_tear_down)
 {
     const uint64_t index_bits = UINT64_C(0xffff) << NODE_KIND_BITS;
     struct tree_fixture *fixture = *state;
