@@ -50,11 +50,7 @@ static const char *const statements[] = {
     [CACHE_DELETE_EMAIL] = "DELETE FROM emails WHERE number = ?",
     [CACHE_LIST_EMAILS] = "SELECT * FROM emails ORDER BY number",
     [CACHE_ADD_RECORD] = "INSERT OR REPLACE INTO records VALUES (?, ?, ?)",
-    [CACHE_READ_RECORD] = "SELECT number, hash, json FROM records WHERE number = ?",
-    [CACHE_READ_RECORDS_FORWARDS] =
-        "SELECT number, hash, json FROM records WHERE number >= ? ORDER BY number",
-    [CACHE_READ_RECORDS_BACKWARDS] =
-        "SELECT number, hash, json FROM records WHERE number <= ? ORDER BY number DESC",
+    [CACHE_READ_RECORD] = "SELECT hash, json FROM records WHERE number = ?",
     [CACHE_LAST_RECORD] = "SELECT ifnull(max(number), 0) FROM records",
     [CACHE_NOTE_REPLACED] = "INSERT OR REPLACE INTO replaced_records VALUES (?)",
     [CACHE_DELETE_REPLACED] = "DELETE FROM records WHERE number IN (SELECT number FROM replaced_records)",
@@ -251,20 +247,18 @@ void cache_clean(struct cache *cache)
 /* Returns the record of a row, or NULL if the row is damaged. */
 static const char *record_of_row(sqlite3_stmt *row, uint64_t record, size_t len)
 {
-    const char *json = sqlite3_column_blob(row, 2);
-    bool is_intact = json != NULL && (size_t)sqlite3_column_bytes(row, 2) == len &&
-                     sqlite3_column_int64(row, 1) == (int64_t)hash_bytes(record, json, len);
+    const char *json = sqlite3_column_blob(row, 1);
+    bool is_intact = json != NULL && (size_t)sqlite3_column_bytes(row, 1) == len &&
+                     sqlite3_column_int64(row, 0) == (int64_t)hash_bytes(record, json, len);
     return is_intact ? json : NULL;
 }
 
-int cache_read_record(struct cache *cache, uint64_t record, size_t len, char **ret_json)
+int cache_read_record_by(struct cache *cache, struct connection *reader, uint64_t record, size_t len,
+                         char **ret_json)
 {
-    struct connection *connection = NULL;
     sqlite3_stmt *row = NULL;
-    int error = database_take_reader(cache->database, &connection);
-    if (error != 0)
-        return cache_note(cache, error);
-    int more = statements_begin(&connection->statements, CACHE_READ_RECORD, &row, "i", (int64_t)record);
+    int error = 0;
+    int more = statements_begin(&reader->statements, CACHE_READ_RECORD, &row, "i", (int64_t)record);
     const char *json = more > 0 ? record_of_row(row, record, len) : NULL;
     char *copy = json != NULL ? malloc(len + 1) : NULL;
     if (copy != NULL) {
@@ -275,55 +269,18 @@ int cache_read_record(struct cache *cache, uint64_t record, size_t len, char **r
         error = more < 0 ? more : more == 0 ? -ENOENT : json == NULL ? -EUCLEAN : -ENOMEM;
     }
     statements_end(row);
-    database_return_reader(cache->database, connection);
     return cache_note(cache, error);
 }
 
-void record_reader_begin(struct record_reader *reader, struct cache *cache)
+int cache_read_record(struct cache *cache, uint64_t record, size_t len, char **ret_json)
 {
-    *reader = (struct record_reader){.cache = cache};
-    if (cache_note(cache, database_take_reader(cache->database, &reader->connection)) != 0)
-        reader->connection = NULL;
-}
-
-static void end_rows(struct record_reader *reader)
-{
-    statements_end(reader->rows);
-    reader->rows = NULL;
-}
-
-int record_reader_read(struct record_reader *reader, uint64_t record, size_t len, bool is_backwards,
-                       const char **ret_json)
-{
-    int more;
-    if (reader->connection == NULL)
-        return -EIO;
-    if (reader->rows != NULL && reader->next == record) {
-        more = query_step(reader->rows);
-    } else {
-        end_rows(reader);
-        reader->is_backwards = is_backwards;
-        more = statements_begin(&reader->connection->statements,
-                                is_backwards ? CACHE_READ_RECORDS_BACKWARDS : CACHE_READ_RECORDS_FORWARDS,
-                                &reader->rows, "i", (int64_t)record);
-    }
-    reader->next = reader->is_backwards ? record - 1 : record + 1;
-    bool is_found = more > 0 && sqlite3_column_int64(reader->rows, 0) == (int64_t)record;
-    const char *json = is_found ? record_of_row(reader->rows, record, len) : NULL;
-    if (json == NULL) {
-        end_rows(reader);
-        (void)cache_note(reader->cache, more < 0 ? more : -EUCLEAN);
-        return -EIO;
-    }
-    *ret_json = json;
-    return 0;
-}
-
-void record_reader_end(struct record_reader *reader)
-{
-    end_rows(reader);
-    if (reader->connection != NULL)
-        database_return_reader(reader->cache->database, reader->connection);
+    struct connection *reader = NULL;
+    int error = database_take_reader(cache->database, &reader);
+    if (error != 0)
+        return cache_note(cache, error);
+    error = cache_read_record_by(cache, reader, record, len, ret_json);
+    database_return_reader(cache->database, reader);
+    return error;
 }
 
 /* ---------------------------------------------------------------- loading */

@@ -147,40 +147,40 @@ static size_t find_line(const struct store_jsonl *open, uint64_t offset)
     return low;
 }
 
-static int write_line(struct record_reader *reader, const struct store_jsonl *open, size_t i, char *ret_bytes)
+static int write_line(struct cache *cache, struct connection *reader, const struct jsonl_line *line,
+                      char *ret_bytes)
 {
-    const struct jsonl_line *line = get_line(open, i);
-    bool is_backwards = i + 1 < open->lines->len && line[1].record < line->record;
-    const char *json = NULL;
-    int error = record_reader_read(reader, line->record, line->json_len, is_backwards, &json);
+    _cleanup_free_ char *json = NULL;
+    int error = cache_read_record_by(cache, reader, line->record, line->json_len, &json);
     if (error == 0)
         email_record_write_line(json, line->json_len, line->name, strlen(line->name), line->line_len,
                                 ret_bytes);
-    return error;
+    return error == -ENOENT ? -EIO : error;
 }
 
-/* Emails mostly arrive in the order of their dates, newest first or last, so neighbouring lines have
- * neighbouring records, which a record_reader reads fast. */
 static int write_lines(const struct store_jsonl *open, uint64_t offset, char *ret_bytes, size_t len)
 {
-    struct record_reader reader;
+    struct cache *cache = open->index->cache;
+    struct connection *reader;
     size_t done = 0;
-    int error = 0;
-    record_reader_begin(&reader, open->index->cache);
+    int error = cache_note(cache, database_begin_read(cache->database, &reader));
+    if (error != 0)
+        return -EIO;
     for (size_t i = len > 0 ? find_line(open, offset) : 0; done < len && error == 0; i++) {
-        size_t bytes = line_bytes(get_line(open, i));
-        size_t from = offset + done - get_line(open, i)->start;
-        size_t part = bytes - from < len - done ? bytes - from : len - done;
+        const struct jsonl_line *line = get_line(open, i);
+        size_t bytes = line_bytes(line);
+        size_t from = offset + done - line->start;
+        size_t part = MIN(bytes - from, len - done);
         _cleanup_free_ char *whole = part < bytes ? malloc(bytes) : NULL;
         if (part < bytes && whole == NULL)
             error = -ENOMEM;
         else
-            error = write_line(&reader, open, i, part < bytes ? whole : ret_bytes + done);
+            error = write_line(cache, reader, line, part < bytes ? whole : ret_bytes + done);
         if (error == 0 && part < bytes)
             memcpy(ret_bytes + done, whole + from, part);
         done += part;
     }
-    record_reader_end(&reader);
+    database_end_read(cache->database, reader);
     return error;
 }
 
