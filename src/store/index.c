@@ -36,22 +36,23 @@ struct email_entry *email_table_find(const struct email_table *emails, uint32_t 
     return number < emails->len && emails->entries[number].name != NULL ? &emails->entries[number] : NULL;
 }
 
-static uint32_t find_number(GHashTable *table, const char *text)
+static uint32_t read_number(const char *bytes)
 {
-    gpointer number;
-    return table != NULL && g_hash_table_lookup_extended(table, text, NULL, &number)
-               ? GPOINTER_TO_UINT(number)
-               : NUMBER_NONE;
+    uint32_t number;
+    memcpy(&number, bytes, sizeof(number));
+    return number;
 }
 
 uint32_t email_list_find_name(const struct email_list *list, const char *name)
 {
-    return find_number(list->by_name, name);
+    const char *found = list->by_name == NULL ? NULL : g_hash_table_lookup(list->by_name, name);
+    return found == NULL ? NUMBER_NONE : read_number(found + strlen(found) + 1);
 }
 
 uint32_t email_list_find_key(const struct email_list *list, const char *key)
 {
-    return find_number(list->by_key, key);
+    const char *found = list->by_key == NULL ? NULL : g_hash_table_lookup(list->by_key, key);
+    return found == NULL ? NUMBER_NONE : read_number(found - sizeof(uint32_t));
 }
 
 /* ---------------------------------------------------------------- adding */
@@ -89,19 +90,20 @@ int email_table_reserve(struct email_table *emails, struct email_list *list, uin
 
 const char *email_table_copy_name(struct email_table *emails, const char *name, const char *key)
 {
-    size_t name_size = strlen(name) + 1;
+    size_t key_at = strlen(name) + 1 + sizeof(uint32_t);
     size_t key_size = strlen(key) + 1;
-    _cleanup_free_ char *both = malloc(name_size + key_size);
-    if (both == NULL)
+    _cleanup_free_ char *all = calloc(1, key_at + key_size);
+    if (all == NULL)
         return NULL;
-    memcpy(both, name, name_size);
-    memcpy(both + name_size, key, key_size);
-    return g_string_chunk_insert_len(emails->names, both, (gssize)(name_size + key_size));
+    memcpy(all, name, strlen(name));
+    memcpy(all + key_at, key, key_size);
+    return g_string_chunk_insert_len(emails->names, all, (gssize)(key_at + key_size));
 }
 
 bool email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
                      const struct email_entry *entry)
 {
+    char *key = (char *)email_entry_key(entry);
     while (emails->len < number)
         emails->entries[emails->len++] = (struct email_entry){.name = NULL};
     emails->entries[number] = *entry;
@@ -112,8 +114,8 @@ bool email_table_add(struct email_table *emails, struct email_list *list, uint32
         list->by_name = g_hash_table_new(hash_string, g_str_equal);
         list->by_key = g_hash_table_new(hash_string, g_str_equal);
     }
-    return g_hash_table_insert(list->by_name, (char *)entry->name, GUINT_TO_POINTER(number)) &&
-           g_hash_table_insert(list->by_key, (char *)email_entry_key(entry), GUINT_TO_POINTER(number));
+    memcpy(key - sizeof(number), &number, sizeof(number));
+    return g_hash_table_add(list->by_name, (char *)entry->name) && g_hash_table_add(list->by_key, key);
 }
 
 /* Adds the email to the sums of its list (`sign` is 1), or subtracts it (-1). */

@@ -46,7 +46,7 @@ enum {
 
 struct email_entry {
     uint64_t record;  /* number of its record (cache.h) */
-    const char *name; /* the key follows its NUL: email_table_copy_name() */
+    const char *name; /* followed by the number and the key: email_table_copy_name() */
     int64_t date_ms;
     int64_t seen_ms; /* when this record was first seen, or when the email was removed */
     uint32_t json_len;
@@ -61,7 +61,7 @@ struct email_entry {
 /* Returns the service's id, or its substitute (email_record.h). */
 static inline const char *email_entry_key(const struct email_entry *entry)
 {
-    return entry->name + strlen(entry->name) + 1;
+    return entry->name + strlen(entry->name) + 1 + sizeof(uint32_t);
 }
 
 /* Returns the service's id, or NULL if the record has none. */
@@ -78,7 +78,7 @@ static inline bool email_entry_is_shown(const struct email_entry *entry)
 
 /* All emails, by their numbers. */
 struct email_table {
-    GStringChunk *names;         /* the names, each followed by the email's key */
+    GStringChunk *names;         /* email_table_copy_name() */
     struct email_entry *entries; /* by number; an unused entry has the name NULL */
     uint32_t len;                /* the highest number given so far, plus 1 */
     uint32_t capacity;
@@ -93,8 +93,8 @@ struct email_list {  /* empty: all zeros */
     size_t quarantined;   /* number of quarantined emails */
     uint64_t jsonl_bytes; /* size of index.jsonl, which has the emails that are shown */
     uint64_t changes;     /* emails that were added, changed or removed since the start */
-    GHashTable *by_name;  /* numbers by name, also of emails that are gone; NULL if empty */
-    GHashTable *by_key;   /* numbers by key, likewise */
+    GHashTable *by_name;  /* a set of the names, also of emails that are gone; NULL if empty */
+    GHashTable *by_key;   /* a set of their keys, likewise */
 };
 
 /* State from one listing of the inbox to the next. Only the thread that lists the inbox uses it. */
@@ -240,7 +240,8 @@ struct email_entry *email_table_find(const struct email_table *emails, uint32_t 
 uint32_t email_list_find_name(const struct email_list *list, const char *name);
 uint32_t email_list_find_key(const struct email_list *list, const char *key);
 
-/* Copies a name and, after it, a key. The copy lives as long as the index. */
+/* Copies a name and a key, and leaves room between them for the email's number. So the sets of names and keys
+ * lead to the number, and need no memory for it. The copy lives as long as the index. */
 const char *email_table_copy_name(struct email_table *emails, const char *name, const char *key);
 
 /* Makes room for `more` emails of an inbox, numbered from `first` on. Return: 0; -ENOMEM; -EOVERFLOW when the
