@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# `inboxfs check` and `inboxfs status`: what they say, what they leave alone, and their exit statuses.
+# `inboxfs check` and `inboxfs status`: their output, their side effects and their exit statuses.
 
 load support
 load background
@@ -21,8 +21,8 @@ check() { # ARGUMENT...
   timeout 60 "$INBOXFS" check --api-key-file="$KEY_FILE" --state-dir="$STATE" "$@"
 }
 
-# The line of the matter begins with this verdict and holds these words.
-says() { # VERDICT MATTER WORDS
+# Fails unless the line of this part begins with this verdict and contains these words.
+says() { # VERDICT PART WORDS
   local line
   line=$(grep -E "^[^ ]+ +$2 " <<<"$output") || fail "nothing of $2 in: $output"
   [[ $line =~ ^$1\ .*$3 ]] || fail "is: $line" $'\n'"should be: $1, and say: $3"
@@ -30,7 +30,7 @@ says() { # VERDICT MATTER WORDS
 
 # ---------------------------------------------------------------- check
 
-@test "check of a service that works says so of every matter, shows no key, and changes nothing" {
+@test "check of a working service prints an ok line for each part and no key, and makes no state" {
   start_service
   create_inboxes "$ALICE"
   wait_until 10 bash -c "[ \"\$(curl -sS -H 'Authorization: Bearer $(<"$KEY_FILE")' '$SERVICE_URL/api/v1/email')\" != '[]' ]"
@@ -39,8 +39,8 @@ says() { # VERDICT MATTER WORDS
   says ok reach 'answers within [0-9]+ ms'
   says ok answer 'takes the key'
   says ok inboxes ' 1, listed'
-  for matter in content raw sent fuse; do
-    says ok $matter ''
+  for part in content raw sent fuse; do
+    says ok $part ''
   done
   says ok state "$STATE will be made"
   [[ $output != *"$(<"$KEY_FILE")"* ]]
@@ -48,7 +48,7 @@ says() { # VERDICT MATTER WORDS
   equal "$(grep -c . <<<"$output")" 11
 }
 
-@test "check tells which mount uses the state" {
+@test "check names the process whose mount uses the state" {
   start_service
   start_mount
   run -0 check "$SERVICE_URL"
@@ -58,7 +58,7 @@ says() { # VERDICT MATTER WORDS
   says ok state 'no mount uses it'
 }
 
-@test "check says what is wrong with the key, and goes on" {
+@test "check reports why a key cannot be used, and continues with the other parts" {
   start_service
   chmod 644 "$KEY_FILE"
   run -1 check "$SERVICE_URL"
@@ -76,7 +76,7 @@ says() { # VERDICT MATTER WORDS
   says FAIL key 'no API key'
 }
 
-@test "check says why a service cannot be reached, and which source cannot be used" {
+@test "check reports why a service cannot be reached, and a source that cannot be used without its password" {
   (umask 077 && echo key >"$KEY_FILE")
   run -1 check http://127.0.0.1:1
   says FAIL reach 'connect'
@@ -87,7 +87,7 @@ says() { # VERDICT MATTER WORDS
   says FAIL source 'cannot be used'
 }
 
-@test "check says that others can write to the state, or that it cannot be made" {
+@test "check reports a state directory that others can write, or that cannot be made" {
   start_service
   mkdir -m 777 "$STATE"
   run -1 check "$SERVICE_URL"
@@ -96,14 +96,14 @@ says() { # VERDICT MATTER WORDS
   says FAIL state "Not a directory"
 }
 
-@test "what cannot be written is no success" {
+@test "status and check exit with 1 if their output cannot be written" {
   start_two_inboxes
   run -1 bash -c '"$1" status "$2" >/dev/full' - "$INBOXFS" "$MOUNT"
   equal "$output" "inboxfs: cannot write to standard output"
   run -1 bash -c '"$1" check --api-key-file="$2" --state-dir="$3" "$4" >/dev/full' - "$INBOXFS" "$KEY_FILE" "$DIR/other" "$SERVICE_URL"
 }
 
-@test "check says what the default place of the state is named after, while it is not known" {
+@test "check reports the default state as unknown while the data directory or key that names it is missing" {
   run -0 "$INBOXFS" check "local:$DIR/fresh"
   says ok data "$DIR/fresh will be made by the first mount"
   says '\?' state 'named after the data directory, which the first mount makes'
@@ -111,7 +111,7 @@ says() { # VERDICT MATTER WORDS
   says '\?' state 'named after the source and the key, which are needed first'
 }
 
-@test "check of an account of the configuration" {
+@test "check of an account uses the source and key of its section" {
   mkdir -p "$XDG_CONFIG_HOME/inboxfs"
   start_service
   printf '[work]\nsource = %s\napi-key-file = %s\n' "$SERVICE_URL" "$KEY_FILE" >"$XDG_CONFIG_HOME/inboxfs/config"
@@ -121,14 +121,14 @@ says() { # VERDICT MATTER WORDS
   run -2 "$INBOXFS" check play
 }
 
-@test "check of the local service needs no key, and does not start it" {
+@test "check of the local service needs no key, and makes no data" {
   run -0 "$INBOXFS" check "local:$DIR/box"
   says ok key 'none is needed'
   says ok data "$DIR/box will be made"
   [ ! -e "$DIR/box" ]
 }
 
-@test "check looks at the secret of webhooks" {
+@test "check reports whether the webhook secret can be read, without the secret" {
   local options=(--webhook-listen=127.0.0.1:0 --webhook-secret-file="$DIR/secret" "local:$DIR/box")
   run -1 "$INBOXFS" check "${options[@]}"
   says FAIL webhooks "$DIR/secret: No such file"
@@ -138,25 +138,25 @@ says() { # VERDICT MATTER WORDS
   [[ $output != *whsec-1234* ]]
 }
 
-@test "check without a service says what to name" {
+@test "check without a source fails with a message about the source alone" {
   run -2 env HOME="$DIR" XDG_CONFIG_HOME="$DIR" INBOXFS_BASE_URL= "$INBOXFS" check
   contains "$output" 'no service given'
   [[ $output != *'mount point'* ]]
 }
 
-@test "status --help says how it is called" {
+@test "status --help prints its usage" {
   run -0 "$INBOXFS" status --help
   contains "$output" 'usage: inboxfs status [--json] [MOUNTPOINT]'
 }
 
-@test "check of a Core server says what it lacks, and is content" {
+@test "check succeeds for a server without a list of inboxes, and reports it as none" {
   start_scripted_service
   run -0 check "$SERVICE_URL"
   says ok answer 'takes the key'
   says none inboxes 'does not list'
 }
 
-@test "check does not say that a service lacks what it failed to answer" {
+@test "check reports a feature as unknown if its request failed" {
   start_scripted_service
   server_has_email '{"id":"e1","inbox_id":"in-1","message_id":"<1@x>","status":"received"}'
   control '{"email": ["ok", "ok", {"always": "503"}], "content": [{"always": "503"}]}'
@@ -165,7 +165,7 @@ says() { # VERDICT MATTER WORDS
   says '\?' content 'no answer'
 }
 
-@test "what a service says cannot reach the terminal" {
+@test "check prints no control characters of a service's answer" {
   start_scripted_service
   control '{"inbox": [{"always": {"status": 500, "body": {"detail": "\u001b[31m red \u009b31m \u202e"}}}], "inbox_list": 500}'
   run -1 check "$SERVICE_URL"
@@ -173,14 +173,14 @@ says() { # VERDICT MATTER WORDS
   run -1 grep -P '[\x00-\x08\x1b]|\xc2\x9b|\xe2\x80\xae' <<<"$output"
 }
 
-@test "check takes no mount point" {
+@test "check refuses a mount point" {
   run -2 "$INBOXFS" check local "$MOUNT"
   contains "$output" 'too many arguments'
 }
 
 # ---------------------------------------------------------------- status
 
-@test "status shows a running mount, and finds it by itself" {
+@test "status shows a running mount, and finds it without an argument" {
   start_two_inboxes --daily-limit=free
   message "$BOB" figures >"$MOUNT/drafts/m"
   mv "$MOUNT/drafts/m" "$MOUNT/outbox/"
@@ -193,7 +193,7 @@ says() { # VERDICT MATTER WORDS
     contains "$output" "$line"
   done
   grep -E '^online +asked [0-9]+ s ago' <<<"$output"
-  # To look at a mount keeps it busy, and others may be about to be unmounted.
+  # Other tests' mounts are hidden, because a look at them would keep them busy while they are unmounted.
   hide_other_mounts
   run "${AMONG_OWN_MOUNTS[@]}" "$INBOXFS" status
   [ ${#AMONG_OWN_MOUNTS[@]} -eq 0 ] || equal "$status" 0
@@ -206,7 +206,7 @@ without_fuse() { # COMMAND...
   "${AMONG_OWN_MOUNTS[@]}" bash -c 'mkdir -p "$0" && cp -a /dev/{null,urandom} "$0" && mount --bind "$0" /dev && exec "$@"' "$DIR/dev" "$@"
 }
 
-@test "where there is no /dev/fuse, the mount and check say so, and how there is one" {
+@test "a mount and check report a missing /dev/fuse" {
   [ "$(id -u)" = 0 ] || skip "takes root"
   run -1 without_fuse "$INBOXFS" --state-dir="$STATE" "local:$SERVICE" "$MOUNT"
   contains "$output" "cannot be mounted on: /dev/fuse: No such file or directory (modprobe fuse loads it; a container needs"
@@ -214,12 +214,12 @@ without_fuse() { # COMMAND...
   says FAIL fuse '/dev/fuse: No such file or directory'
 }
 
-# The mount may answer before the service has.
+# Called until it succeeds, for the mount may answer before the first sync is over.
 is_asked_next() { # WHEN
   "$INBOXFS" status "$MOUNT" | grep -qE "^online +asked [0-9]+ s ago, next: $1$"
 }
 
-@test "status names the last refusal, what failed, and the account; --json has it in a line, and says if it is offline" {
+@test "status shows the account, the last refusal and the last failure, and --json prints the same and the error" {
   mkdir -p "$XDG_CONFIG_HOME/inboxfs" "$MOUNT"
   start_service
   create_inboxes "$ALICE"
@@ -248,7 +248,7 @@ is_asked_next() { # WHEN
   run -2 "$INBOXFS" status --jsno
 }
 
-@test "status says when the service is asked next, and that it is not before it is told to" {
+@test "status shows when the next sync is, or that it waits for a request" {
   local interval
   start_service
   for interval in '90 in [0-9]+ s' '3600 in (5|6)[0-9] min' '86400 in 2[1-6] h' '0 when told to'; do
@@ -258,20 +258,20 @@ is_asked_next() { # WHEN
   done
 }
 
-@test "status says what waits, and that the service is away" {
+@test "status shows the waiting messages and the reason while the service is offline" {
   start_two_inboxes
   stop_service
   message "$BOB" later >"$MOUNT/outbox/m"
   wait_waiting
   run -1 refresh
-  # It is shown; the exit status is for scripts.
+  # The exit status is that of a mount that is offline.
   run -1 "$INBOXFS" status "$MOUNT"
   contains "$output" 'outbox    1 waiting'
-  [ "$(grep -c onnect <<<"$output")" -eq 1 ] # the mail and the queue have the same reason
+  [ "$(grep -c onnect <<<"$output")" -eq 1 ] # the sync and the queue have the same error, which is shown once
   grep -E '^OFFLINE +last answer: [0-9]+ s ago, next try: when told to: .*onnect' <<<"$output"
 }
 
-@test "status of a dead mount, and of a folder without one" {
+@test "status fails with a message for a dead mount and for a folder that is not a mount" {
   start_service
   start_mount
   kill -KILL "$MOUNT_PID"
@@ -285,14 +285,14 @@ is_asked_next() { # WHEN
   run -2 "$INBOXFS" status "$MOUNT" "$MOUNT"
 }
 
-# The process that looks into one sleeps.
+# Returns 0 if the child process of `inboxfs status` waits for an answer of a mount.
 waits_for_a_mount() # PID
 {
   local child
   read -r -d ' ' child <"/proc/$1/task/$1/children" && grep -q ') [SD] ' "/proc/$child/stat"
 }
 
-@test "a mount that ends while status looks at all is passed over" {
+@test "status of all mounts ignores a mount that ends meanwhile" {
   start_service
   start_mount
   kill -STOP "$MOUNT_PID"
@@ -303,12 +303,12 @@ waits_for_a_mount() # PID
   [ ${#AMONG_OWN_MOUNTS[@]} -eq 0 ] || nsenter --mount --target "$pid" umount -l "$MOUNT"
   umount -l "$MOUNT" || fusermount3 -uz "$MOUNT"
   kill -KILL "$MOUNT_PID"
-  wait "$pid" || true # others' mounts may be there, or none
+  wait "$pid" || true # the exit status depends on other mounts
   MOUNT_PID=
   run ! grep -F "$MOUNT" "$DIR/said"
 }
 
-@test "status of a mount whose daemon is stopped ends by itself, and the others are shown" {
+@test "status reports a mount that does not answer, and shows the others" {
   start_service
   start_mount
   local stopped=$MOUNT stopped_pid=$MOUNT_PID
@@ -329,7 +329,7 @@ waits_for_a_mount() # PID
   contains "$output" "mount     $DIR/another"
 }
 
-@test "status whose reader has seen enough, as head, ends without a word" {
+@test "status ends silently by SIGPIPE if its reader has ended" {
   start_service
   start_mount
   run python3 -c 'import os, subprocess, sys

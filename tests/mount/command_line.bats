@@ -11,7 +11,7 @@ teardown() {
   stop_all
 }
 
-# The long options that a text is about, a line each, `=` behind those that take a value: in --help, those of the left column.
+# Prints the long options in the left column of --help, one a line, with `=` after those that take a value.
 in_help() { # PROGRAM
   "$BUILD/$1" --help | sed -nE 's/^ +-/-/; T; s/  .*//; p' | grep -oE -- '--[a-z][a-z-]*=?' | sort -u
 }
@@ -21,7 +21,7 @@ in_manual() { # PROGRAM
     grep -oE -- '\*--[a-z][a-z-]*\*=?' | tr -d '*' | sort -u
 }
 
-# inboxfs has a row for each option, and so has getopt_long(3) for those of the other programs.
+# The source has a row for each option: in a table of its own (inboxfs), or in that of getopt_long(3).
 in_source() { # FILE
   {
     sed -nE 's/^ +(\[OPTION_[A-Z_]+\] = )?\{"([a-z-]+)", OPTION_([A-Z]+), (EVERYWHERE|ON_COMMAND_LINE),.*/--\2=\3/p' \
@@ -32,7 +32,7 @@ in_source() { # FILE
   } | sort -u
 }
 
-@test "each option is in --help, in its manual and in the source, and nothing else is" {
+@test "--help, the manual and the source of a program list the same options" {
   local program file
   while read -r program file; do
     [ "$(in_help "$program" | wc -l)" -ge 6 ]
@@ -45,7 +45,7 @@ inboxfs-sendmail sendmail/main.c
 TABLE
 }
 
-@test "each option of one letter, and each mode, that inboxfs-sendmail takes is in --help and in its manual" {
+@test "--help and the manual of inboxfs-sendmail list the same options of one or two letters" {
   local in_help in_manual
   in_help=$("$BUILD/inboxfs-sendmail" --help | sed -nE 's/^ *-/-/; T; s/  .*//; p' | grep -owE -- '-[A-Za-z]{1,2}' | sort -u)
   in_manual=$(sed -nE '/^# OPTIONS/,/^# EXIT/s/^(\*-.*)/\1/p' "$REPOSITORY/man/inboxfs-sendmail.8.scd" |
@@ -54,7 +54,7 @@ TABLE
   equal "$in_manual" "$in_help"
 }
 
-@test "each command of --help is completed in each shell" {
+@test "the completions of each shell have each command of --help" {
   local program word shell
   for program in inboxfs inboxd; do
     for word in $("$BUILD/$program" --help | sed -nE "s/^ +$program ([a-z]+)( .*)?/\\1/p" | sort -u); do
@@ -65,8 +65,8 @@ TABLE
   done
 }
 
-# The words on the shell's line after KEYS, with \t for the key TAB: the shell prints them itself by a function `words`, each
-# quoted where it has to be. Control-A goes to the beginning of the line.
+# Prints the words on the shell's line after KEYS, in which \t is the key TAB. SETUP defines the function `words`, which prints
+# its arguments, quoted if necessary. Control-A goes to the beginning of the line.
 typed() { # SHELL SETUP KEYS
   printf '%s\n'"$3"'\001words \nexit\n' "$2" |
     timeout 30 script -qec "$1" /dev/null | tr -d '\r' | sed -n 's/^-> \(.*\) $/\1/p' | tail -n 1
@@ -115,8 +115,8 @@ fish_offers() { # LINE
   equal "$(zsh_types 'inboxd de\tx')" 'inboxd deliver x'
 }
 
-# Another user may choose it. The folder of the shell is where its commands would leave a file.
-@test "a mount point whose name has commands is completed as it is, and no shell runs them" {
+# Another user may have chosen the mount point. Commands in its name would make a file in the shell's folder.
+@test "a shell completes a mount point with shell commands in its name without running them" {
   needs zsh fish
   local keys words
   cd "$DIR"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# The maildrop of inboxfs-mta: mail of users who cannot enter the mount, or while there is none. It is made where nobody
-# else sees it. Its owner is root here, as the mount's is.
+# The maildrop of inboxfs-mta: mail of users who cannot enter the mount, or while there is none. Each test makes it in a mount
+# namespace of its own. Root owns both the maildrop and the mount.
 
 load support
 
@@ -23,7 +23,7 @@ teardown() {
   stop_all
 }
 
-# Runs the shell commands on standard input on a machine with a maildrop. `user UID COMMAND...` runs one as another user.
+# Runs the shell commands on standard input where there is a maildrop. `user UID COMMAND...` runs a command as another user.
 on_a_machine() {
   hide_other_mounts
   cat >"$DIR/machine" <<'END'
@@ -57,7 +57,7 @@ END
   sync "$MOUNT/outbox"
 }
 
-@test "mail of a user who cannot enter the mount waits in the maildrop, and goes out from there" {
+@test "a user who cannot enter the mount leaves mail in the maildrop, and -q sends it" {
   on_a_machine <<'END'
 printf 'From: Job <nobody@localhost>\nSubject: one\n\nThe text.\n.\n' | user 1234 inboxfs-sendmail -i root
 printf 'To: %s\nBcc: %s\nSubject: two\n\nThe text.\n' "$BOB" "$CAROL" | user 1235 inboxfs-sendmail -t -f "$CAROL"
@@ -74,7 +74,7 @@ END
   has_received "$CAROL" two
 }
 
-@test "while there is no mount, root's mail waits, too, and so does mail for names without an alias yet" {
+@test "without a mount, mail of root and for names without an alias waits in the maildrop" {
   on_a_machine <<'END'
 umount --lazy "$MOUNT"
 printf 'Subject: waits\n\nThe text.\n' | inboxfs-sendmail root
@@ -93,7 +93,7 @@ END
   has_received "$BOB" www
 }
 
-@test "the mount's sender stands in for a From that is no inbox, with the maildrop and without" {
+@test "the mount's sender replaces a From that is not an inbox, with and without the maildrop" {
   on_a_machine <<'END'
 printf 'From: Shop <shop@company.example>\nTo: %s\nSubject: user\n\nx\n' "$BOB" | user 1234 inboxfs-sendmail -t
 inboxfs-sendmail -q
@@ -106,7 +106,7 @@ END
   done
 }
 
-@test "what is wrong with a call is said at once, and nothing is left in the maildrop" {
+@test "a wrong call or message fails at once, and leaves no file in the maildrop" {
   on_a_machine <<'END'
 fails 64 user 1234 inboxfs-sendmail </dev/null
 fails 64 user 1234 inboxfs-sendmail --aliases=/etc/aliases "$BOB" </dev/null
@@ -123,7 +123,7 @@ fails 65 user 1234 inboxfs-maildrop < <(head -c 32000001 /dev/zero)
 END
 }
 
-@test "no user sees, changes or adds anything in the maildrop but by the program" {
+@test "users can add files to the maildrop only by inboxfs-maildrop, and not read or change any" {
   on_a_machine <<'END'
 printf 'Subject: x\n\nsecret\n' | user 1234 inboxfs-sendmail root
 file=$(echo "$MAILDROP"/*)
@@ -140,7 +140,7 @@ mv "$file" "$FAILED"
 for id in 1234 1235; do
   fails 1 user "$id" cat "$FAILED/${file##*/}"
 done
-# Whoever tricks the program has its group: that adds files, and opens none of another user.
+# The program's group alone lets nobody read, remove or rename another user's message.
 tricked() { setpriv --reuid=1235 --regid=12345 --clear-groups "$@"; }
 fails 1 tricked cat "$FAILED/${file##*/}"
 fails 1 tricked rm -f "$FAILED/${file##*/}"
@@ -149,12 +149,12 @@ mv "$FAILED/${file##*/}" "$file"
 fails 1 tricked cat "$file"
 fails 1 tricked rm -f "$file"
 fails 1 tricked mv "$file" "$file.away"
-user 1235 inboxfs-sendmail -q # does nothing for others
+user 1235 inboxfs-sendmail -q # does nothing for a user who does not own the maildrop
 [ "$(files "$MAILDROP")" = 1 ]
 END
 }
 
-@test "what is not a message in the maildrop is neither followed nor read, and does not stop the others" {
+@test "links, FIFOs and invalid files in the maildrop are moved to failed, and the messages are sent" {
   on_a_machine <<'END'
 echo 'of the owner' >/var/spool/secret
 ln -s ../../secret "$MAILDROP/1-link"
@@ -180,7 +180,7 @@ END
   contains "$(cat "$DIR/said")" 'nobody-here is no email address'
 }
 
-@test "a message that a crash left in the maildrop goes out once" {
+@test "a message that a crash left in the maildrop is sent once" {
   on_a_machine <<'END'
 printf 'Subject: once\n\nx\n' | user 1234 inboxfs-sendmail root
 cp -a "$MAILDROP" /var/spool/before
@@ -196,7 +196,7 @@ END
   equal "$(api GET /email/outbound | jq length)" 1
 }
 
-@test "a writer that is killed leaves nothing that is sent, and what it leaves is removed after an hour" {
+@test "the incomplete file of a killed writer is not sent, and is removed after an hour" {
   on_a_machine <<'END'
 mkfifo /var/spool/pipe
 setpriv --reuid=1234 --regid=1234 --clear-groups inboxfs-maildrop </var/spool/pipe &
@@ -215,7 +215,7 @@ END
   equal "$(api GET /email/outbound | jq length)" 0
 }
 
-@test "a user's mail takes a bounded part of the disk, and leaves room for others" {
+@test "the maildrop refuses mail over a user's limits or on a full disk" {
   on_a_machine <<'END'
 for i in {1..999}; do : >"$MAILDROP/file-$i"; done
 chown 1234 "$MAILDROP"/file-*
@@ -242,8 +242,8 @@ END
   contains "$(cat "$DIR/said")" 'is full'
 }
 
-@test "a message whose name the disk does not keep is not sent: the caller gets a status to try again" {
-  echo 'fsync 2 1 5' >"$DIR/plan" # see tests/torture/fault_preload.c; a program with another group loads nothing
+@test "inboxfs-maildrop exits with 75 and leaves no file if the folder cannot be synced" {
+  echo 'fsync 2 1 5' >"$DIR/plan" # see tests/torture/fault_preload.c; a setgid program would not load it
   on_a_machine <<'END'
 install "$BUILD/inboxfs-maildrop" /var/spool/maildrop
 export FAULT_PLAN=$DIR/plan ASAN_OPTIONS=${ASAN_OPTIONS:-}:verify_asan_link_order=0
@@ -253,7 +253,7 @@ END
   contains "$(cat "$DIR/said")" 'cannot make the message durable: Input/output error'
 }
 
-@test "-bs leaves its messages in the maildrop" {
+@test "-bs leaves a user's message in the maildrop" {
   on_a_machine <<'END'
 printf 'EHLO x\r\nMAIL FROM:<>\r\nRCPT TO:<%s>\r\nDATA\r\nSubject: smtp\r\n\r\nx\r\n.\r\nQUIT\r\n' "$BOB" |
   user 1234 inboxfs-sendmail -bs >/var/spool/answers

@@ -17,7 +17,7 @@ teardown() {
 
 # ---------------------------------------------------------------- keys
 
-@test "the key from INBOXFS_API_KEY, a command, or the configuration" {
+@test "INBOXFS_API_KEY, a key command and the configuration can each provide the key" {
   start_service
   local key
   key=$(cat "$KEY_FILE")
@@ -30,20 +30,20 @@ teardown() {
   start_background "$SERVICE_URL" "$MOUNT"
 }
 
-@test "a mount that waits for its key command is ended by a signal" {
+@test "SIGTERM ends a mount that waits for its key command" {
   local pid
   start_service
   mkfifo "$DIR/asks"
   "$INBOXFS" -f --api-key-command=": >'$DIR/began'; cat '$DIR/asks'" "$SERVICE_URL" "$MOUNT" 3>&- &
   pid=$!
-  exec 7<>"$DIR/asks" # it can be opened, and never ends
+  exec 7<>"$DIR/asks" # so that the pipe never ends
   wait_until 10 test -e "$DIR/began"
   kill -TERM "$pid"
   wait_until 10 process_is_gone "$pid"
   run -143 wait "$pid"
 }
 
-@test "a key command is started as any program, with no signal blocked" {
+@test "a key command starts with no signal blocked or ignored" {
   start_service
   start_background --api-key-command="grep -q '^SigBlk:[[:space:]]*0*\$' /proc/self/status && cat '$KEY_FILE'" "$SERVICE_URL" "$MOUNT"
   stop_background
@@ -51,7 +51,7 @@ teardown() {
   start_background --api-key-command="grep '^SigIgn' /proc/self/status | grep -qv '[13579bdf]...\$' && cat '$KEY_FILE'" "$SERVICE_URL" "$MOUNT"
 }
 
-@test "the key file comes before the environment, that before the command, that before the configuration" {
+@test "a key file overrides INBOXFS_API_KEY, which overrides a key command, which overrides the configuration" {
   start_service
   local key
   key=$(cat "$KEY_FILE")
@@ -64,12 +64,12 @@ teardown() {
   start_background --api-key-command="cat '$KEY_FILE'" --config="$DIR/with-key" "$SERVICE_URL" "$MOUNT"
 }
 
-@test "no key at all is said" {
+@test "a mount without any key is refused with a message about the key" {
   start_service
   refuses 1 "key" "$SERVICE_URL" "$MOUNT"
 }
 
-@test "a wrong key is refused before the mount, with words" {
+@test "a key that the service refuses prevents the mount, and is not printed" {
   start_service
   (umask 077 && echo wrong-key >"$DIR/wrong")
   refuses 1 "key|401" --api-key-file="$DIR/wrong" "$SERVICE_URL" "$MOUNT"
@@ -84,7 +84,7 @@ teardown() {
   refuses 1 "folder" --api-key-file="$DIR/folder" "$SERVICE_URL" "$MOUNT"
 }
 
-@test "key and configuration can come through a pipe, whose end is waited for" {
+@test "key and configuration are read from pipes up to their end" {
   start_service
   start_background --api-key-file=<(sleep 0.3; cat "$KEY_FILE") --config=<(sleep 0.3; echo 'poll-interval = 77') "$SERVICE_URL" "$MOUNT"
   stop_background
@@ -93,7 +93,7 @@ teardown() {
   refuses 2 "unknown" --api-key-file="$KEY_FILE" --config=<(sleep 0.3; echo 'no-such-option = 1') "$SERVICE_URL" "$MOUNT"
 }
 
-@test "a key command that fails, or prints no one key, is refused" {
+@test "a key command that fails, or does not print exactly one key, is refused" {
   start_service
   local key
   key=$(cat "$KEY_FILE")
@@ -104,7 +104,7 @@ teardown() {
   [[ $output != *"$key"* ]]
 }
 
-@test "a key file that others can read is refused" {
+@test "a key file that other users can read is refused" {
   start_service
   local mode
   for mode in 640 604 644 660; do
@@ -115,7 +115,7 @@ teardown() {
   start_background --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
 }
 
-@test "a path that begins with ~ is refused, for no folder of that name is meant" {
+@test "a path that begins with ~ is refused, and no folder named ~ is made" {
   cd "$DIR"
   local option
   for option in '--api-key-file=~/key' '--state-dir=~/state' '--webhook-listen=unix:~/hook' 'local:~/box'; do
@@ -128,7 +128,7 @@ teardown() {
   missing "$DIR/~"
 }
 
-@test "a key on the command line is refused, and not repeated" {
+@test "a key on the command line is refused, and not printed" {
   local argument
   for argument in {--,-o,-oro\,}api{-,_}key=secret-key; do
     refuses 2 "command line" "$argument" http://127.0.0.1:1 "$MOUNT"
@@ -136,21 +136,21 @@ teardown() {
   done
 }
 
-@test "a key that would break the header is refused" {
+@test "a key with a control character or a line break is refused" {
   start_service
   (umask 077 && printf 'key\x01with control\n' >"$DIR/control" && printf 'two\nlines\n' >"$DIR/lines")
   refuses 1 "key" --api-key-file="$DIR/control" "$SERVICE_URL" "$MOUNT"
   refuses 1 "key" --api-key-file="$DIR/lines" "$SERVICE_URL" "$MOUNT"
 }
 
-@test "a configuration with a key that others can read is refused" {
+@test "a configuration that has a key and that other users can read is refused" {
   start_service
   printf 'api-key = %s\n' "$(cat "$KEY_FILE")" >"$DIR/open.conf"
   chmod 644 "$DIR/open.conf"
   refuses 2 "others|chmod" --config="$DIR/open.conf" "$SERVICE_URL" "$MOUNT"
 }
 
-@test "a key file or configuration of another user, or that others can write, is refused" {
+@test "a key file or configuration that another user owns or can write is refused" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   start_service
   printf 'poll-interval = 5\n' >"$DIR/plain.conf"
@@ -168,11 +168,11 @@ teardown() {
   chown 0 "$KEY_FILE" "$DIR/plain.conf"
   start_background --api-key-file="$KEY_FILE" --config="$DIR/plain.conf" "$SERVICE_URL" "$MOUNT"
   stop_background
-  # What is no file is nobody's to write to.
+  # Nobody can change what /dev/null contains.
   start_background --api-key-file="$KEY_FILE" --config=/dev/null "$SERVICE_URL" "$MOUNT"
 }
 
-@test "the key shows nowhere: not in arguments, environment, log, state or the mount" {
+@test "the key is not in the daemon's arguments, environment, log and state, nor in the mount" {
   start_service
   local key pid
   key=$(cat "$KEY_FILE")
@@ -192,7 +192,7 @@ teardown() {
   run -1 grep -rlaF -- "$key" "$XDG_STATE_HOME" "$MOUNT_LOG"
 }
 
-@test "the key is not in the environment of the key command's children" {
+@test "a key command does not get the key in its environment" {
   start_service
   (umask 077 && printf '#!/bin/sh\nenv >"%s"\ncat "%s"\n' "$DIR/env" "$KEY_FILE" >"$DIR/command")
   chmod 700 "$DIR/command"
@@ -202,7 +202,7 @@ teardown() {
 
 # ---------------------------------------------------------------- source
 
-@test "the base URL with a slash, with /api/v1, and from the environment means the same" {
+@test "a base URL with a slash or /api/v1, or from INBOXFS_BASE_URL, names the same service" {
   start_service
   local url
   for url in "$SERVICE_URL/" "$SERVICE_URL/api/v1" "$SERVICE_URL/api/v1/"; do
@@ -215,7 +215,7 @@ teardown() {
   equal "$(find "$XDG_STATE_HOME/inboxfs" -mindepth 1 -maxdepth 1 -type d | wc -l)" 1
 }
 
-@test "plain HTTP to another host is refused, unless it is allowed" {
+@test "plain HTTP to another host is refused without --allow-http" {
   start_service
   refuses 1 "https|allow-http|plain" --api-key-file="$KEY_FILE" http://mail.example "$MOUNT"
   refuses 1 "https|allow-http|plain" --api-key-file="$KEY_FILE" http://192.0.2.1:8080 "$MOUNT"
@@ -223,7 +223,7 @@ teardown() {
   contains "$(cat "$DIR/said")" "does not answer"
 }
 
-@test "a source that is no URL is refused" {
+@test "a source that is not a usable URL is refused" {
   start_service
   local source
   for source in ftp://x.example "http://user:password@127.0.0.1:1" "http://127.0.0.1:1/?query" nonsense "http://"; do
@@ -236,7 +236,7 @@ teardown() {
 
 # ---------------------------------------------------------------- accounts
 
-@test "an account of the configuration is mounted by its name, with what holds for all, and what it says itself" {
+@test "a mount by an account's name uses its section's options, and the common ones that the section does not set" {
   start_service
   printf '%s\n' "api-key-file = $DIR/nokey" 'poll-interval = 77' 'daily-limit = free' 'allow-http = yes' \
     '[home]' "source = local:$DIR/box" "state-dir = $DIR/home-state" 'poll-interval = 12' \
@@ -244,7 +244,7 @@ teardown() {
     >"$DIR/accounts"
   start_background --config="$DIR/accounts" work@mail.example "$MOUNT"
   holds "$MOUNT/status.json" '.sync.interval_seconds == 78 and .quota.daily_limit == 10 and .online'
-  # As fstab names it, so that `mount -a` does not mount it twice.
+  # The mount table has the name that fstab has, so that `mount -a` does not mount the account twice.
   equal "$(findmnt -no SOURCE,FSTYPE "$MOUNT" | tr -s ' ')" "work@mail.example fuse.inboxfs"
   stop_background
   equal "$(find "$XDG_STATE_HOME/inboxfs" -mindepth 1 -maxdepth 1 -type d | wc -l)" 1
@@ -252,12 +252,12 @@ teardown() {
   holds "$MOUNT/status.json" '.sync.interval_seconds == 9 and .quota.daily_limit == 10'
   [ -d "$DIR/home-state/spool" ]
   stop_background
-  # Without a name, what stands before the sections counts alone; sources mean what they meant.
+  # Without the name of an account, only the options before the first section apply.
   start_background --config="$DIR/accounts" "local:$DIR/box" "$MOUNT"
   holds "$MOUNT/status.json" '.sync.interval_seconds == 77'
 }
 
-@test "an unknown account is refused with the names of those that there are" {
+@test "an unknown account is refused with the names of all accounts" {
   printf '[home]\nsource = local\n[work]\nsource = local\n' >"$DIR/accounts"
   refuses 2 "no account 'wrok' in $DIR/accounts; it has: home, work" --config="$DIR/accounts" wrok "$MOUNT"
   refuses 2 "no account 'wrok' in /dev/null; it has: none" --config=/dev/null wrok "$MOUNT"
@@ -268,7 +268,7 @@ teardown() {
   INBOXFS_BASE_URL=http://127.0.0.1:1 refuses 2 "'home' has no 'source'" --config="$DIR/accounts" home "$MOUNT"
 }
 
-@test "what stands in the configuration twice is refused: nobody knows which of them was meant" {
+@test "an option or section that the configuration has twice is refused with its line number" {
   printf '[work]\nfrom = a@x.example\n[home]\nfrom = a@x.example\nfrom = b@x.example\n' >"$DIR/lines"
   printf '[work]\nbase-url = http://127.0.0.1:1\n[home]\n[work]\n' >"$DIR/sections"
   printf 'source = local\nbase-url = http://127.0.0.1:1\n' >"$DIR/names"
@@ -277,7 +277,7 @@ teardown() {
   refuses 2 "names:2: this stands in the file twice" --config="$DIR/names" "$MOUNT"
 }
 
-@test "a section whose name cannot be an account's, and a mistake in any section, are told with their line" {
+@test "an invalid section name, and a mistake in any section, are refused with their line number" {
   local name
   for name in '[]' '[local]' '[a b]' '[../x]' '[-o]' '[home' '[home] x' "[$(printf 'a%.0s' {1..65})]" '[é]'; do
     printf '[home]\nsource = local\n%s\n' "$name" >"$DIR/accounts"
@@ -286,12 +286,12 @@ teardown() {
   done
   printf '[home]\nsource = local\n[work]\ncolour = red\n' >"$DIR/accounts"
   refuses 2 "accounts:4: unknown option" --config="$DIR/accounts" home "$MOUNT"
-  # Which file is read does not stand in the file.
+  # A configuration cannot name another configuration.
   printf 'config = /dev/null\n[home]\nsource = local\n' >"$DIR/accounts"
   refuses 2 "accounts:1: unknown option" --config="$DIR/accounts" home "$MOUNT"
 }
 
-@test "a state directory for all accounts is refused: each has its own" {
+@test "a state-dir before the first section is refused, unless --state-dir overrides it" {
   printf 'state-dir = %s\n[home]\nsource = local\n' "$DIR/one" >"$DIR/accounts"
   refuses 2 "state-dir before the first section" --config="$DIR/accounts" home "$MOUNT"
   [ ! -e "$DIR/one" ]
@@ -299,7 +299,7 @@ teardown() {
   [ -d "$DIR/given/spool" ]
 }
 
-@test "an account's key goes to its own service alone, and the environment's to none that has one" {
+@test "an account's own key overrides INBOXFS_API_KEY, and INBOXFS_BASE_URL does not apply to an account" {
   start_service
   printf '[work]\nsource = %s\napi-key-command = cat "%s"\n[bare]\nsource = %s\nallow-http = no\n' \
     "$SERVICE_URL" "$KEY_FILE" "$SERVICE_URL" >"$DIR/accounts"
@@ -308,11 +308,11 @@ teardown() {
   run ! grep -aqF wrong "/proc/$(daemons)/environ"
   stop_background
   refuses 1 "401|key" --config="$DIR/accounts" --api-key-command='echo wrong' work "$MOUNT"
-  # One without a way to a key takes that of the environment.
+  # An account without a key option uses INBOXFS_API_KEY.
   INBOXFS_API_KEY=$(cat "$KEY_FILE") start_background --config="$DIR/accounts" bare "$MOUNT"
 }
 
-@test "an account can say no to what holds for all" {
+@test "an account can switch off a common option" {
   printf 'allow-http = yes\napi-key-command = echo x\n[safe]\nsource = http://192.0.2.1\nallow-http = no\n' \
     >"$DIR/accounts"
   refuses 1 "plain HTTP|https" --config="$DIR/accounts" safe "$MOUNT"
@@ -320,7 +320,7 @@ teardown() {
 
 # ---------------------------------------------------------------- configuration and -o
 
-@test "options from the default configuration, and from --config" {
+@test "options are read from the default configuration or from that of --config" {
   start_service
   mkdir -p "$XDG_CONFIG_HOME/inboxfs"
   printf '# a comment\n\nsource = %s\napi-key-file = %s\npoll-interval = 77\ndaily-limit = free\n' \
@@ -333,7 +333,7 @@ teardown() {
   holds "$MOUNT/status.json" '.sync.interval_seconds == 78'
 }
 
-@test "every option in the configuration" {
+@test "each option can be set in the configuration" {
   start_service
   (umask 077 && printf '%s\n' "base-url = $SERVICE_URL" "api-key-command = cat '$KEY_FILE'" "state-dir = $DIR/c-state" \
     "poll-interval=56" "daily-limit = 7" "from = $ALICE" "trust-idempotency = yes" "allow-http = true" "adopt-state = 1" \
@@ -345,7 +345,7 @@ teardown() {
   start_background -o "config=$DIR/every,api_key_command=cat $KEY_FILE" "$MOUNT"
 }
 
-@test "no in the configuration means no" {
+@test "no, false and 0 in the configuration switch an option off" {
   local word
   for word in no false 0; do
     printf 'allow-http = %s\n' "$word" >"$DIR/config-file"
@@ -353,18 +353,18 @@ teardown() {
   done
 }
 
-@test "a configuration that is too long is refused" {
+@test "a configuration over 64 KiB is refused" {
   head -c 70000 /dev/zero | tr '\0' '#' >"$DIR/config-file"
   refuses 2 "config-file: File too large" --config="$DIR/config-file" local "$MOUNT"
 }
 
-@test "a mistake in the configuration is told with its line" {
+@test "a mistake in the configuration is refused with its line number" {
   printf 'poll-interval = 5\ncolour = red\n' >"$DIR/config-file"
   refuses 2 "config-file:2" --config="$DIR/config-file" local "$MOUNT"
   refuses 2 "missing" --config="$DIR/missing" local "$MOUNT"
 }
 
-@test "a mistake in the configuration does not show what stands there, for it may be the key" {
+@test "the message about a mistake in the configuration does not print the line, which may contain the key" {
   local line
   for line in 'api-key hunter2' 'hunter2' 'hunter2==' 'hunter2 = yes' 'apikey = hunter2' 'allow-http = hunter2'; do
     (umask 077 && printf '\n%s\n' "$line" >"$DIR/config-file")
@@ -373,7 +373,7 @@ teardown() {
   done
 }
 
-@test "a default configuration that cannot be read counts as none, and is told of" {
+@test "a default configuration that cannot be read is ignored with a warning, but that of --config is an error" {
   [ "$(id -u)" -eq 0 ] || skip "needs another user"
   chmod a+rx "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
   mkdir -p "$DIR/root/.config/inboxfs"
@@ -381,20 +381,20 @@ teardown() {
   chmod 700 "$DIR/root"
   local as=(setpriv --reuid=65534 --regid=65534 --clear-groups env -u XDG_CONFIG_HOME -u XDG_STATE_HOME -u XDG_DATA_HOME
     "HOME=$DIR/root")
-  # As mount(8) starts it for a user's line of fstab. It comes as far as looking for its key.
+  # As mount(8) starts the program for a user's line of fstab. Only the key is missing.
   run -1 timeout 30 "${as[@]}" "$INBOXFS" --state-dir="$DIR/u" http://127.0.0.1:1 "$MOUNT"
   contains "$output" "$DIR/root/.config/inboxfs/config: Permission denied"
   contains "$output" "no API key"
-  # One that was asked for is needed.
+  # The file of --config must be readable.
   run -2 timeout 30 "${as[@]}" "$INBOXFS" --config="$DIR/root/.config/inboxfs/config" http://127.0.0.1:1 "$MOUNT"
-  # What cannot do without a home names it.
+  # The error about a default directory names HOME.
   run -1 timeout 30 "${as[@]}" INBOXFS_API_KEY=x "$INBOXFS" http://127.0.0.1:1 "$MOUNT"
   contains "$output" "HOME, which is $DIR/root"
   run -1 timeout 30 "${as[@]}" "$INBOXFS" local "$MOUNT"
   contains "$output" "HOME, which is $DIR/root"
 }
 
-@test "options of fstab that mean nothing here are accepted, unknown ones are not" {
+@test "fstab options without effect here are accepted, and unknown options refused" {
   start_service
   start_background -o "defaults,rw,auto,noauto,nofail,_netdev,user,users,owner,group,user=somebody,comment=a b,x-systemd.automount,X-mount.mkdir" \
     -o "relatime,norelatime,nodiratime,strictatime,lazytime,noatime,nodev,nosuid,noexec,silent,api_key_file=$KEY_FILE" "$SERVICE_URL" "$MOUNT"
@@ -403,7 +403,7 @@ teardown() {
   refuses 2 "nonsense" -o nonsense --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
 }
 
-@test "every option as -o name=value" {
+@test "each option can be given as -o name=value" {
   start_service
   start_background -o "api_key_file=$KEY_FILE,state_dir=$DIR/o-state,poll_interval=55,daily_limit=paid,from=$ALICE,trust_idempotency,allow_http,adopt_state" \
     "$SERVICE_URL" "$MOUNT"
@@ -411,7 +411,7 @@ teardown() {
   [ -d "$DIR/o-state/spool" ]
 }
 
-@test "-d stays in the foreground, and shows what the kernel asks" {
+@test "-d stays in the foreground, and logs the kernel's requests" {
   start_service
   mkdir -p "$MOUNT"
   "$INBOXFS" -d --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT" >>"$MOUNT_LOG" 2>&1 3>&- {PAUSE}>&- &
@@ -419,7 +419,7 @@ teardown() {
   wait_until 30 mount_answers_or_ended
   cat "$MOUNT/README" >/dev/null
   wait_until 10 grep -q LOOKUP "$MOUNT_LOG"
-  # It is the process that serves the mount.
+  # The process in the foreground serves the mount.
   kill -TERM "$MOUNT_PID"
   wait_until 30 process_is_gone "$MOUNT_PID"
   run ! mount_answers
@@ -427,12 +427,12 @@ teardown() {
   MOUNT_PID=
 }
 
-@test "mount -t fuse.inboxfs, as from fstab" {
+@test "mount.fuse3 mounts with the type fuse.inboxfs" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   start_service
   mkdir "$DIR/bin"
   ln -s "$INBOXFS" "$DIR/bin/inboxfs"
-  # What mount(8) runs for the type; it would look for the program in the system's own folders only.
+  # mount(8) runs mount.fuse3 for this type, but would look for the program only in the system's folders.
   PATH=$DIR/bin:$PATH /sbin/mount.fuse3 "$SERVICE_URL" "$MOUNT" -t fuse.inboxfs \
     -o "rw,api_key_file=$KEY_FILE,state_dir=$STATE,poll_interval=0" 3>&-
   mountpoint -q "$MOUNT"
@@ -440,7 +440,7 @@ teardown() {
   umount "$MOUNT"
 }
 
-@test "the mount table shows the source and the type, never a key" {
+@test "the mount table shows the source and the type, and no key" {
   start_service
   start_background --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
   local line
@@ -451,7 +451,7 @@ teardown() {
   [[ $line != *"$(cat "$KEY_FILE")"* ]]
 }
 
-@test "-o ro mounts read-only, allow_other lets others in as the modes allow" {
+@test "-o ro mounts read-only, and -o allow_other keeps the modes that exclude other users" {
   start_service
   start_background -o ro --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
   expect EROFS mkdir "$MOUNT/inboxes/$ALICE"
@@ -463,7 +463,7 @@ teardown() {
   equal "$output" EACCES
 }
 
-@test "-o uid, gid and umask: the mount is that user's, and what they may, the group may as far as the mask lets it" {
+@test "-o uid, gid and umask give the mount to that user, and its group the permissions that the mask leaves" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   local user=(setpriv --reuid=65534 --regid=65534 --clear-groups) member=(setpriv --reuid=65533 --regid=65533 --groups=4242)
   chmod a+rx "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
@@ -481,7 +481,7 @@ teardown() {
   equal "$(stat -c '%u %g %a' "$MOUNT/drafts/link")" "65534 4242 777"
   "${user[@]}" mv "$MOUNT/drafts/mine" "$MOUNT/outbox/"
   went_out mine "by its user" "Hello."
-  # The group may read, but not write; and nobody else anything.
+  # The group may read but not write. Other users may do neither.
   "${member[@]}" ls "$MOUNT/sent" >/dev/null
   equal "$("${member[@]}" "$BUILD/tests/tools/syscall" open "$MOUNT/README" r)" ok
   equal "$("${member[@]}" "$BUILD/tests/tools/syscall" open "$MOUNT/ctl" w)" EACCES
@@ -494,14 +494,14 @@ teardown() {
   contains "$output" "Operation not permitted"
   run -1 chgrp 0 "$MOUNT/drafts/owned"
   contains "$output" "Operation not permitted"
-  # In outbox/ they never mattered.
+  # In outbox/ the owner of a copied file does not matter.
   message "$BOB" "copied" >"$DIR/theirs"
   chown 65533 "$DIR/theirs"
   cp -p "$DIR/theirs" "$MOUNT/outbox/"
   went_out theirs copied
 }
 
-@test "-o umask alone lets a group send, whoever the daemon is" {
+@test "-o gid and umask=007 let the members of a group send without -o uid" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   local member=(setpriv --reuid=65533 --regid=65533 --groups=4242)
   chmod a+rx "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
@@ -515,7 +515,7 @@ teardown() {
   equal "$(stat -c '%u %g %a' "$MOUNT/drafts/folder")" "0 4242 770"
 }
 
-@test "-o umask=022 lets everybody look, and nobody else write" {
+@test "-o umask=022 lets other users read, but not write" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   local other=(setpriv --reuid=65533 --regid=65533 --clear-groups)
   chmod a+rx "$BATS_RUN_TMPDIR" "$DIR" "${TMPDIR:-/tmp}" 2>/dev/null || true
@@ -529,7 +529,7 @@ teardown() {
   equal "$("${other[@]}" "$BUILD/tests/tools/syscall" mkdir "$MOUNT/drafts/folder")" EACCES
 }
 
-@test "uid, gid and umask that are none, and another user's uid by one who is not root, are refused" {
+@test "invalid values of uid, gid and umask are refused, and another user's uid unless root mounts" {
   refuses 2 "umask=089: an octal number" -o umask=089 local "$MOUNT"
   refuses 2 "umask=1777: an octal number" -o umask=1777 local "$MOUNT"
   refuses 2 "uid=alice: the number of a user" -o uid=alice local "$MOUNT"
@@ -540,13 +540,13 @@ teardown() {
   contains "$output" "only root can show a mount as another user's"
 }
 
-@test "mount -t inboxfs: as mount.inboxfs, with the switches and the exit status of mount(8)" {
+@test "mount.inboxfs accepts the switches of mount(8), and exits with its statuses" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   local helper=$DIR/mount.inboxfs
   start_service
   ln -s "$INBOXFS" "$helper"
   printf '[work]\nsource = %s\napi-key-file = %s\nstate-dir = %s\n' "$SERVICE_URL" "$KEY_FILE" "$STATE" >"$DIR/accounts"
-  # -f: everything is looked at, and nothing mounted.
+  # -f checks the options, and mounts nothing.
   run -0 "$helper" work "$MOUNT" -s -f -n -v -o "rw,config=$DIR/accounts"
   run ! mountpoint -q "$MOUNT"
   run -1 "$helper" nobody "$MOUNT" -f -o "rw,config=$DIR/accounts"
@@ -554,7 +554,7 @@ teardown() {
   run -1 "$helper" work "$MOUNT" -o rw,nonsense
   run -32 "$helper" work "$DIR/nowhere" -o "rw,config=$DIR/accounts"
   run -32 "$helper" "$SERVICE_URL" "$MOUNT" -o "rw,api_key_file=$DIR/nokey"
-  # Without -f it stays in the foreground for nothing but debug.
+  # Only debug keeps the program in the foreground.
   "$helper" work "$MOUNT" -o "rw,debug,config=$DIR/accounts" >"$DIR/said" 2>&1 3>&- &
   local pid=$!
   wait_until 10 mountpoint -q "$MOUNT"
@@ -567,7 +567,7 @@ teardown() {
   umount "$MOUNT"
 }
 
-@test "-o max_read bounds what is asked for at once, and files read whole" {
+@test "files are read completely with -o max_read=4096" {
   start_service
   start_background -o max_read=4096 --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
   head -c 100000 /dev/urandom >"$DIR/random"
@@ -597,7 +597,7 @@ teardown() {
   equal "$("${as[@]}" "$BUILD/tests/tools/syscall" open "$mail" w)" EACCES
   equal "$("${as[@]}" "$BUILD/tests/tools/syscall" unlink "$mail")" EPERM
   equal "$("${as[@]}" "$BUILD/tests/tools/syscall" write "$DIR/user/mail/inboxes/$ALICE/new" wc x)" "open EPERM"
-  # Watchers are told, though the helper has no privileges either.
+  # inotify reports new mail although the watch helper has no privileges.
   "${as[@]}" inotifywait -m -e create,close_write --format '%e %f' "$DIR/user/mail/inboxes/$ALICE" \
     >"$DIR/watched" 2>"$DIR/inotifywait.log" 3>&- &
   local watcher=$!
@@ -609,7 +609,7 @@ teardown() {
   grep -q '^CREATE .*_own_' "$DIR/watched"
   kill "$watcher"
   wait "$watcher" || true
-  # A folder that may be read, but not searched, can be listed.
+  # A folder with read but without search permission can be listed.
   "${as[@]}" mkdir -p "$DIR/user/mail/drafts/folder/below"
   "${as[@]}" chmod 600 "$DIR/user/mail/drafts/folder"
   equal "$("${as[@]}" ls -U "$DIR/user/mail/drafts/folder")" below

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# What is under way, as one line on the terminal that `inboxfs -f` was started on.
+# The progress line on the terminal that `inboxfs -f` was started on.
 
 load support
 load scripted
@@ -15,7 +15,7 @@ teardown() {
   stop_all
 }
 
-# On a terminal of its own, of so many columns. All that it was sent is in $SCREEN.
+# Starts the mount on a terminal of its own. $SCREEN gets all output to the terminal.
 start_on_terminal() # COLUMNS [MORE OF THE COMMAND]
 {
   mkdir -p "$MOUNT"
@@ -27,7 +27,7 @@ start_on_terminal() # COLUMNS [MORE OF THE COMMAND]
   mount_answers || fail "inboxfs ended:" "$(cat "$SCREEN")"
 }
 
-# Every text of the line so far, one below the other.
+# Prints all texts that the progress line has had, one below the other.
 shown() {
   tr '\r' '\n' <"$SCREEN" | sed -n 's/^\x1b\[Kinboxfs: //p'
 }
@@ -37,7 +37,7 @@ has_shown() # LINE
   shown | grep -qxF -- "$1"
 }
 
-# Where the last thing written wiped the line.
+# Returns 0 if the last output wiped the progress line.
 is_wiped() {
   [ "$(tail -c 4 "$SCREEN")" = $'\r\x1b[K' ]
 }
@@ -55,7 +55,7 @@ has_shown_more() # TEXTS
   [ "$(shown | wc -l)" -gt "$1" ]
 }
 
-@test "messages and files that wait are counted on the terminal until they are out" {
+@test "the terminal shows the number of waiting messages and files until none is left" {
   start_service
   create_inboxes "$ALICE" "$BOB"
   start_on_terminal 80
@@ -69,11 +69,11 @@ has_shown_more() # TEXTS
   kill -CONT "$SERVICE_PID"
   wait_until 30 is_wiped
   holds "$MOUNT/status.json" '.queue.queued == 0 and .queue.uploading == 0 and .queue.sent == 30'
-  # What waits never grows again.
+  # The number of waiting messages does not grow after 30.
   shown | sed -n 's/.*\b\([0-9]*\) messages* to send.*/\1/p' | awk 'NR > 1 && $1 > last && last < 30 {exit 1} {last = $1}'
 }
 
-@test "lines of the log stand alone, and the progress goes on below them" {
+@test "a line of the log replaces the progress line, which continues below it" {
   local hook before
   start_service
   create_inboxes "$ALICE" "$BOB"
@@ -87,7 +87,7 @@ has_shown_more() # TEXTS
   wait_until 20 grep -aq 'refused a webhook' "$SCREEN"
   before=$(shown | wc -l)
   wait_until 20 has_shown_more "$before"
-  # As a terminal has it: on each line stands what came after it was wiped for the last time.
+  # As a terminal shows it: each line has the text after its last wipe.
   sed 's/\r*$//; s/.*\r\x1b\[K//' "$SCREEN" >"$DIR/rendered"
   grep -qx 'inboxfs: refused a webhook: it is not signed with this secret' "$DIR/rendered"
   equal "$(tail -n 1 "$DIR/rendered")" 'inboxfs: 2 messages to send'
@@ -96,7 +96,7 @@ has_shown_more() # TEXTS
   wait_until 30 is_wiped
 }
 
-@test "a first sync is on the terminal while it lasts" {
+@test "the terminal shows the first sync until it is complete" {
   start_scripted_service
   server_answers email '"ok"' '"ok"' '{"delay_ms": 1500, "body": []}' '"ok"'
   start_on_terminal 80 --poll-interval=60
@@ -105,7 +105,7 @@ has_shown_more() # TEXTS
   holds "$MOUNT/status.json" '.sync.complete'
 }
 
-@test "a narrow terminal shows what fits on a line" {
+@test "a narrow terminal shows the beginning of the progress line" {
   start_service
   create_inboxes "$ALICE" "$BOB"
   start_on_terminal 20
@@ -116,7 +116,7 @@ has_shown_more() # TEXTS
   wait_until 30 is_wiped
 }
 
-# A message waits for a second, in which a terminal shows it.
+# Keeps a message waiting for a second, in which a terminal would show it.
 let_one_wait() {
   freeze_service
   hand_in 1
@@ -125,7 +125,7 @@ let_one_wait() {
   wait_until 30 test -e "$MOUNT/sent/m1"
 }
 
-@test "where standard error is no terminal, or one that cannot wipe a line, nobody shows progress" {
+@test "no progress is shown if standard error is not a terminal or TERM is dumb" {
   start_service
   create_inboxes "$ALICE" "$BOB"
   start_on_terminal 80 "2>'$MOUNT_LOG'"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# inboxfs-sendmail, as programs call sendmail. What counts is what the service received, and the exit status.
+# inboxfs-sendmail, as programs call sendmail. The tests look at what the service received, and at the exit status.
 
 load support
 load scripted
@@ -13,7 +13,7 @@ setup() {
   create_inbox "$CAROL" >/dev/null
   refresh
   export INBOXFS_MOUNT=$MOUNT
-  unset SUDO_UID # of who runs the tests
+  unset SUDO_UID # of the user who runs the tests
   printf 'admin: %s\nroot: admin\nteam: %s,\n  %s\nloop: loop\nprogram: |rm\n' "$BOB" "$BOB" "$CAROL" >"$DIR/aliases"
 }
 
@@ -25,7 +25,7 @@ sendmail() { # ARGUMENT... <MESSAGE
   "$BUILD/inboxfs-sendmail" --aliases="$DIR/aliases" "$@"
 }
 
-# All that the outbox was given is out, and all of it well.
+# Waits until the outbox has sent all messages.
 settle() {
   sync "$MOUNT/outbox"
 }
@@ -42,21 +42,21 @@ message() { # SUBJECT [HEADER...]
 
 # ---------------------------------------------------------------- recipients
 
-@test "a text without headers goes to those given, from the mount's sender" {
+@test "a text without headers is sent to the given recipients from the mount's sender" {
   echo 'just a text' | sendmail "$BOB"
   settle
   holds <(content "$BOB" '') '.plain_text == "just a text\n" and .from_address.address == $a' --arg a "$ALICE"
   equal "$(received_count "$CAROL" '')" 0
 }
 
-@test "with -t the headers say who gets it; Bcc is not shown to others" {
+@test "with -t the recipients in the headers get the message, which does not show Bcc" {
   message t "To: Bob <$BOB>" "Bcc: $CAROL" | sendmail -t
   settle
   holds <(content "$BOB" t) '.to_addresses[0] == {address: $b, name: "Bob"} and .bcc_addresses == []' --arg b "$BOB"
   has_received "$CAROL" t
 }
 
-@test "who is given and stands in no header becomes Bcc, with -t and without" {
+@test "a given recipient that no header names becomes Bcc, with -t and without" {
   message one "To: $BOB" | sendmail "$BOB" "$CAROL"
   message two "To: $BOB" | sendmail -t "$CAROL"
   settle
@@ -66,7 +66,7 @@ message() { # SUBJECT [HEADER...]
   done
 }
 
-@test "nobody gets it who stands in the headers and was not given" {
+@test "without -t a header that names an address that is not given is refused" {
   run -65 sendmail "$CAROL" < <(message resent "To: $BOB")
   contains "$output" "$BOB stands in the headers"
   run -65 sendmail "$CAROL" < <(message folded "To: $CAROL" "Cc:" " $BOB")
@@ -74,14 +74,14 @@ message() { # SUBJECT [HEADER...]
   nothing_was_sent
 }
 
-@test "without any recipient nothing is sent" {
+@test "a message without any recipient is refused" {
   run -64 sendmail < <(message none "To: $BOB")
   run -65 sendmail -t < <(message none)
   run -65 sendmail -t < <(message none 'To: undisclosed-recipients:;')
   nothing_was_sent
 }
 
-@test "what is no address is refused by its name" {
+@test "a recipient that is not an address is refused and named" {
   run -65 sendmail 'bob at home' < <(message x)
   contains "$output" 'bob at home'
   run -65 sendmail $'bob\x9b31m at\e[31m home\u202e' < <(message x)
@@ -90,7 +90,7 @@ message() { # SUBJECT [HEADER...]
   nothing_was_sent
 }
 
-@test "a resent message cannot be sent by its headers" {
+@test "-t refuses a message with Resent- headers" {
   run -65 sendmail -t < <(message x "To: $BOB" "Resent-To: $CAROL")
   contains "$output" 'Resent-To'
   nothing_was_sent
@@ -98,7 +98,7 @@ message() { # SUBJECT [HEADER...]
 
 # ---------------------------------------------------------------- local names
 
-@test "local names stand for what the alias file says, in arguments and in headers" {
+@test "aliases replace local names in arguments and headers" {
   message args "To: root" | sendmail root
   message list "To: \"Our team\" <team>" "Cc: admin (the admin)" | sendmail -t
   settle
@@ -106,7 +106,7 @@ message() { # SUBJECT [HEADER...]
   holds <(content "$CAROL" list) '[.to_addresses[].address] == [$b, $c]' --arg b "$BOB" --arg c "$CAROL"
 }
 
-@test "--root gets what no alias is for; else a local name is refused" {
+@test "--root gets the mail of a local name without an alias, which is refused without --root" {
   message some "To: www-data" | sendmail --root="$CAROL" -i www-data
   settle
   has_received "$CAROL" some
@@ -117,7 +117,7 @@ message() { # SUBJECT [HEADER...]
   equal "$(api GET /email/outbound | jq length)" 1
 }
 
-@test "nobody is lost who stands before a local name without a comma" {
+@test "an address before a local name without a comma is refused, and not ignored" {
   for to in "$CAROL bob <root>" "<$CAROL> <root>" "root (x) $CAROL" "root (x, $CAROL" \
     "root (x) bob (y)" "\"bob, $CAROL <root>" "admin <root> <root>" "team: $CAROL <root>"; do
         run -65 sendmail -t < <(message none "To: $to")
@@ -127,13 +127,13 @@ message() { # SUBJECT [HEADER...]
   nothing_was_sent
 }
 
-@test "a list of more than a thousand is refused whole" {
+@test "a list of more than a thousand recipients is refused" {
   run -65 sendmail -t < <(message many "To: $(seq -s, -f 'n%.0f@x.example' 1001)")
   contains "$output" 'too many recipients'
   nothing_was_sent
 }
 
-@test "a list with a local name may have semicolons and groups" {
+@test "local names are replaced in lists with semicolons and groups" {
   message semicolon "To: $CAROL; root" | sendmail -t
   message group "To: team: $CAROL, Charlie <root>;" | sendmail -t
   settle
@@ -142,7 +142,7 @@ message() { # SUBJECT [HEADER...]
   done
 }
 
-@test "a local name at localhost or at the machine's name stands for what the alias file says" {
+@test "aliases replace names at localhost and at the machine's name" {
   local host
   for host in localhost localhost.localdomain "$HOSTNAME"; do
     message "args $host" | sendmail "root@$host"
@@ -163,7 +163,7 @@ message() { # SUBJECT [HEADER...]
   equal "$(api GET /email/outbound | jq length)" 12
 }
 
-# Runs it where the machine is called box, in full box.example.com, and its mail mail.example.com.
+# Runs inboxfs-sendmail where the machine is named box, in full box.example.com, and /etc/mailname is mail.example.com.
 on_box() { # ARGUMENT... <MESSAGE
   local run
   mkdir -p "$DIR/box"
@@ -174,7 +174,7 @@ on_box() { # ARGUMENT... <MESSAGE
   unshare --uts --mount sh -c "$run" - "$DIR/box" "$BUILD/inboxfs-sendmail" --aliases="$DIR/aliases" "$@"
 }
 
-@test "of the machine's full name, root and names of the alias file are local; all others keep their address" {
+@test "at the machine's full name, aliases replace only root and the names in the alias file" {
   [ "$(id -u)" = 0 ] || skip 'needs root'
   local address
   for address in root@box.example.com admin@mail.example.com root@BOX; do
@@ -191,7 +191,7 @@ on_box() { # ARGUMENT... <MESSAGE
   equal "$(received_count "$CAROL" foreign)" 0
 }
 
-@test "an address of this machine that is an inbox is that inbox" {
+@test "aliases do not replace an address that is an inbox of the mount" {
   [ "$(id -u)" = 0 ] || skip 'needs root'
   printf 'bob: %s\n' "$CAROL" >"$DIR/aliases"
   # shellcheck disable=SC2016 # the inner shell expands them
@@ -209,25 +209,25 @@ on_box() { # ARGUMENT... <MESSAGE
   has_received "$BOB" smtp
 }
 
-@test "addresses keep their names beside a local name" {
+@test "addresses in a list with a local name keep their display names" {
   message names "To: Bob <$BOB>, \"C. \\\"Carol\\\" Müller\" <$CAROL>, root" | sendmail -t
   settle
   holds <(content "$CAROL" names) '.to_addresses[0:2] == [{address: $b, name: "Bob"}, {address: $c, name: $n}]' \
     --arg b "$BOB" --arg c "$CAROL" --arg n 'C. "Carol" Müller'
 }
 
-@test "a quoted name before a local name may have quotes and commas in it" {
+@test "the quoted display name of a local name may contain quotes and commas" {
   message quoted 'To: "The \"team, @home\" itself" <root>' | sendmail -t
   settle
   has_received "$BOB" quoted
 }
 
-@test "an alias file that was named has to be there" {
+@test "a missing file of --aliases is an error" {
   run -75 "$BUILD/inboxfs-sendmail" --aliases="$DIR/none" "$BOB" < <(message x)
   nothing_was_sent
 }
 
-@test "no error shows what stands in the alias file" {
+@test "no error message shows text of the alias file" {
   printf 'user: me\npassword: s3cr3t hunter2\ntoken: s3cr3t\nroot: s3cr3t@%s\n' "$DOMAIN" >"$DIR/aliases"
   for name in password token; do
     run sendmail "$name" < <(message none)
@@ -241,7 +241,7 @@ on_box() { # ARGUMENT... <MESSAGE
   nothing_was_sent
 }
 
-@test "who runs it by sudo sends, and chooses neither files nor the mount that sudoers fixed" {
+@test "a user of sudo can send, but not with Attach:, --aliases or a second --mount" {
   printf 'of the owner\n' >"$MOUNT/attachments/secret.txt"
   export SUDO_UID=12345
   run -65 "$BUILD/inboxfs-sendmail" "$BOB" < <(message none 'attach : secret.txt')
@@ -258,7 +258,7 @@ on_box() { # ARGUMENT... <MESSAGE
   holds <(content "$BOB" by-root) '.attachments[0].filename == "secret.txt"'
 }
 
-@test "one recipient whom no header names becomes To; several become Bcc, and do not see each other" {
+@test "one given recipient becomes To if no header names recipients; several become Bcc" {
   message one | sendmail "$BOB"
   message alias | sendmail root
   message two | sendmail "$BOB" "$CAROL"
@@ -275,7 +275,7 @@ on_box() { # ARGUMENT... <MESSAGE
   has_received "$CAROL" cc
 }
 
-@test "whoever is named twice, or by several aliases, gets the message once" {
+@test "a recipient who is named twice or by several aliases gets the message once" {
   message given | sendmail "$BOB" root "${BOB^^}"
   message headers 'To: Team <team>, root' "Cc: $CAROL, $CAROL" | sendmail -t root
   settle
@@ -287,7 +287,7 @@ on_box() { # ARGUMENT... <MESSAGE
 
 # ---------------------------------------------------------------- the text
 
-@test "a line of one dot ends the message, unless -i or -oi, and a line that begins with a dot does not" {
+@test "a line of one dot ends the message except with -i or -oi" {
   printf 'Subject: ends\n\none\n.gitignore\n..\n.\ntwo\n' | sendmail "$BOB"
   printf 'Subject: i\n\none\n.\ntwo\n' | sendmail -i "$BOB"
   printf 'Subject: oi\n\none\n.\ntwo\n' | sendmail -oi "$BOB"
@@ -299,13 +299,13 @@ on_box() { # ARGUMENT... <MESSAGE
   done
 }
 
-@test "CRLF line ends, and the line From of a mailbox, are no part of the message" {
+@test "CRLF becomes LF, and the From line of a mailbox is dropped" {
   printf 'From alice Thu Jan  1 00:00:00 1970\r\nSubject: crlf\r\nTo: %s\r\n\r\none\r\ntwo' "$BOB" | sendmail -t
   settle
   equal "$(content "$BOB" crlf | jq .plain_text)" '"one\ntwo"'
 }
 
-@test "blanks before a header's colon change nothing, in the first line of all either" {
+@test "blanks before the colon of a header are ignored, also in the first line" {
   printf 'From : %s\nTo : %s\nSubject\t: blanks\n\nx\n' "$CAROL" "$BOB" | sendmail -t
   printf 'From x@y.example Thu Jan  1 00:00:00 1970\nFrom : %s\nSubject: mbox\n\nx\n' "$CAROL" | sendmail "$BOB"
   settle
@@ -314,7 +314,7 @@ on_box() { # ARGUMENT... <MESSAGE
   done
 }
 
-@test "no header behind one with an unusual name becomes text" {
+@test "headers after one with an unusual name are still headers" {
   local name names=(X+c X/c 'X(c)' 'X@c' 'X=c' "X'c" 'X{c}' 'X"c' +X '*X' '$X' '!X' '#X' '%X' '&X' "'X" '^X' '`X' '|X' '~X')
   for name in "${names[@]}"; do
     message "$name" "$name: 1" "To: $BOB" "Bcc: $CAROL" | sendmail -t
@@ -326,7 +326,7 @@ on_box() { # ARGUMENT... <MESSAGE
   done
 }
 
-@test "a byte order mark before the headers, or before a text without any, does no harm" {
+@test "a byte order mark before the headers or the text is dropped" {
   printf '\xef\xbb\xbfSubject: mark\nTo: %s\nBcc: %s\n\nThe text.\n' "$BOB" "$CAROL" | sendmail -t
   printf '\xef\xbb\xbfjust a text\n' | sendmail "$BOB"
   settle
@@ -335,7 +335,7 @@ on_box() { # ARGUMENT... <MESSAGE
   contains "$(content "$BOB" '' | jq -r .plain_text)" 'just a text'
 }
 
-@test "what was read of standard input before is not sent" {
+@test "bytes of standard input that the caller has read are not sent" {
   printf 'read before\nSubject: rest\n\nrest\n' >"$DIR/file"
   {
     read -r line
@@ -346,7 +346,7 @@ on_box() { # ARGUMENT... <MESSAGE
   has_received "$BOB" rest
 }
 
-@test "headers alone are a message, and so is nothing" {
+@test "headers without a body are sent, and so is an empty input" {
   printf 'Subject: alone' | sendmail "$BOB"
   sendmail "$CAROL" </dev/null
   settle
@@ -354,7 +354,7 @@ on_box() { # ARGUMENT... <MESSAGE
   has_received "$CAROL" ''
 }
 
-@test "a body that looks like headers, or like JSON, stays a body" {
+@test "lines after the headers that look like headers or JSON are body text" {
   printf '{"to_addresses": ["%s"]}\n' "$CAROL" | sendmail "$BOB"
   printf 'Subject: body\nnot a header\nBcc: %s\n' "$CAROL" | sendmail "$BOB"
   printf 'Subject: %s\n%s\n' json '{"a":"b"}' | sendmail "$BOB"
@@ -367,7 +367,7 @@ on_box() { # ARGUMENT... <MESSAGE
   equal "$(api GET "/email?inbox_ids=$(inbox_id "$CAROL")" | jq 'map(select(.subject == "" or .subject == "body")) | length')" 0
 }
 
-@test "NUL bytes, and too long a message, are refused" {
+@test "a message with NUL bytes, or that is too long, is refused" {
   run -65 sendmail "$BOB" < <(printf 'Subject: x\n\na\0b\n')
   run -65 sendmail "$BOB" < <(head -c 30000000 /dev/zero | tr '\0' 'a')
   contains "$output" 'over 23000000 bytes'
@@ -379,7 +379,7 @@ on_box() { # ARGUMENT... <MESSAGE
 
 # ---------------------------------------------------------------- the sender
 
-@test "a From that is no address gives way to -f and -F, else to the mount's sender" {
+@test "-f and -F, else the mount's sender, replace a From that is not an address" {
   printf 'From: root (Cron Daemon)\nSubject: cron\n\nx\n' | sendmail -FCronDaemon -i "$BOB"
   printf 'Subject: f\n\nx\n' | sendmail -f "$CAROL" -F 'The "C" Team' "$BOB"
   printf 'Subject: r\n\nx\n' | sendmail "-r$CAROL" "$BOB"
@@ -396,7 +396,7 @@ on_box() { # ARGUMENT... <MESSAGE
   equal "$(sender machine)" "$ALICE"
 }
 
-@test "whoever answers reaches the address for which the mount's sender stands in" {
+@test "a replaced From at the machine's full name becomes Reply-To" {
   [ "$(id -u)" = 0 ] || skip 'needs root'
   printf 'From: The Shop <shop@box.example.com>\nTo: %s\nSubject: shop\n\nx\n' "$BOB" | on_box -t
   printf 'From: shop@mail.example.com\nReply-To: %s\nTo: %s\nSubject: own\n\nx\n' "$CAROL" "$BOB" | on_box -t
@@ -410,7 +410,7 @@ on_box() { # ARGUMENT... <MESSAGE
   holds <(content "$BOB" local) '.reply_to_addresses == []'
 }
 
-@test "with --rewrite-from the mount's sender stands in for any From that is no inbox, and for no other" {
+@test "--rewrite-from replaces any From that is not an inbox, and no other" {
   printf 'From: Shop <shop@company.example>\nTo: %s\nSubject: foreign\n\nx\n' "$BOB" |
     sendmail --rewrite-from -f "www@company.example" -t
   printf 'From: Shop <shop@company.example>\nTo: %s\nSubject: given\n\nx\n' "$BOB" |
@@ -423,7 +423,7 @@ on_box() { # ARGUMENT... <MESSAGE
   holds <(content "$BOB" inbox) '.from_address.address == $c and .reply_to_addresses == []' --arg c "$CAROL"
 }
 
-@test "what -f and -F hold cannot become a header" {
+@test "line breaks in -f and -F cannot add a header" {
   printf 'Subject: F\n\nx\n' | sendmail -f "$CAROL" -F $'C\nBcc: '"$CAROL" "$BOB"
   printf 'Subject: f\n\nx\n' | sendmail -f $'x@y.example>\nBcc: '"$CAROL" "$BOB"
   printf 'Subject: g\n\nx\n' | sendmail -f "$CAROL"$'\nBcc: '"$CAROL" "$BOB"
@@ -433,7 +433,7 @@ on_box() { # ARGUMENT... <MESSAGE
 
 # ---------------------------------------------------------------- arguments
 
-@test "flags that say nothing here are passed over, with their arguments" {
+@test "flags without effect here are ignored with their arguments" {
   message flags "To: $BOB" |
     sendmail -B 8BITMIME -B8BITMIME -h 10 -L tag -m -n -N never -O Timeout=1 -oem -odb -o em -q15m -R hdrs -U -V id -v -X /dev/null \
       -bm -- "$BOB"
@@ -445,19 +445,19 @@ on_box() { # ARGUMENT... <MESSAGE
   has_received "$BOB" others
 }
 
-@test "a server, address tests and unknown flags are refused" {
+@test "unsupported modes of -b and unknown flags are refused" {
   for flag in -bv -bd -bt -bh -Z --unknown; do
     run -64 sendmail "$flag" "$BOB" < <(message x)
   done
   nothing_was_sent
 }
 
-@test "behind -- an argument is a recipient, whatever it begins with" {
+@test "an argument after -- is a recipient even if it begins with a dash" {
   run -65 sendmail -- -t "$BOB" < <(message x "To: $CAROL")
   nothing_was_sent
 }
 
-@test "--help, --version, newaliases, and a run of the queue do no harm" {
+@test "--help, --version, newaliases and -q without a maildrop succeed and send nothing" {
   contains "$(sendmail --help)" 'Usage:'
   contains "$(sendmail --version)" inboxfs-sendmail
   ln -s "$BUILD/inboxfs-sendmail" "$DIR/newaliases"
@@ -470,7 +470,7 @@ on_box() { # ARGUMENT... <MESSAGE
 
 # ---------------------------------------------------------------- the outbox
 
-@test "what the outbox refuses is refused with its words, and leaves nothing behind" {
+@test "a message that the outbox refuses fails with its reason, and leaves no draft" {
   run -65 sendmail "$BOB" < <(printf 'From: nobody@%s\nSubject: x\n\nx\n' "$DOMAIN")
   contains "$output" 'refused: '
   contains "$output" nobody
@@ -479,7 +479,7 @@ on_box() { # ARGUMENT... <MESSAGE
   nothing_was_sent
 }
 
-@test "a message is accepted while the service is away, under a name that sorts by time; mailq lists it" {
+@test "a message is accepted while the service is offline, and mailq lists it until it is sent" {
   local before after name
   stop_service
   before=$(date -u +%Y%m%dT%H%M%SZ)
@@ -498,13 +498,13 @@ on_box() { # ARGUMENT... <MESSAGE
   wait_until 10 eval "[ '$(sendmail -bp)' != '' ] && $BUILD/inboxfs-sendmail -bp | grep -q empty"
 }
 
-@test "--wait prints the id that the service gave" {
+@test "--wait prints the id that the service gave the message" {
   id=$(message waited "To: $BOB" | sendmail --wait -t)
   equal "$(api GET /email/outbound | jq -r '.[0].id')" "$id"
   has_received "$BOB" waited
 }
 
-@test "--wait says what became of a message that the service refuses" {
+@test "--wait reports why the service refused the message" {
   stop_mount
   stop_service
   export SERVICE_PORT=0
@@ -516,11 +516,11 @@ on_box() { # ARGUMENT... <MESSAGE
   contains "$output" 'no such luck'
 }
 
-@test "--wait ends when the message is taken out of the outbox" {
+@test "--wait fails when the message is removed from the outbox" {
   stop_service
   message withdrawn "To: $BOB" | sendmail --wait -t 2>"$DIR/said" &
   wait_until 10 eval "[ -n \"\$(ls $MOUNT/outbox)\" ]"
-  wait_until 10 eval "rm $MOUNT/outbox/*" # not while it is being tried
+  wait_until 10 eval "rm $MOUNT/outbox/*" # fails while a request for the message is under way
   status=0
   wait $! || status=$?
   equal "$status" 69
@@ -528,7 +528,7 @@ on_box() { # ARGUMENT... <MESSAGE
   start_service
 }
 
-@test "--wait ends when the mount is gone, and says that the message goes out later" {
+@test "--wait fails when the mount ends, and reports that the message will be sent later" {
   stop_service
   message later "To: $BOB" | sendmail --wait -t 2>"$DIR/said" &
   local pid=$!
@@ -547,7 +547,7 @@ on_box() { # ARGUMENT... <MESSAGE
   wait_until 30 has_received "$BOB" later
 }
 
-@test "one that is killed while it reads sends nothing" {
+@test "inboxfs-sendmail sends nothing if it is killed while it reads the message" {
   mkfifo "$DIR/pipe"
   "$BUILD/inboxfs-sendmail" "$BOB" <"$DIR/pipe" &
   exec 7>"$DIR/pipe"
@@ -560,7 +560,7 @@ on_box() { # ARGUMENT... <MESSAGE
 
 # ---------------------------------------------------------------- finding the mount
 
-@test "the only mount is found; of several one has to be named" {
+@test "the only mount is used without --mount, and several mounts require --mount" {
   [ "$(id -u)" = 0 ] || skip 'needs root'
   unset INBOXFS_MOUNT
   hide_other_mounts
@@ -572,7 +572,7 @@ on_box() { # ARGUMENT... <MESSAGE
   run -64 "${AMONG_OWN_MOUNTS[@]}" bash -c 'mount --bind "$1" "$2" && "$3" -t' - "$MOUNT" "$DIR/second" \
     "$BUILD/inboxfs-sendmail" < <(message lost "To: $BOB")
   contains "$output" '--mount=DIR'
-  # One that another file system hides is none.
+  # A mount that another file system hides does not count.
   # shellcheck disable=SC2016
   "${AMONG_OWN_MOUNTS[@]}" bash -c 'mount --bind "$1" "$2" && mount -t tmpfs none "$2" &&
     mkdir "$2/outbox" "$2/drafts" && "$3" -t' - "$MOUNT" "$DIR/second" "$BUILD/inboxfs-sendmail" < <(message visible "To: $BOB")
@@ -583,26 +583,26 @@ on_box() { # ARGUMENT... <MESSAGE
   has_received "$BOB" named
 }
 
-@test "without a mount it says so, to be tried again" {
+@test "a --mount that is not an inboxfs mount fails with status 75" {
   run -75 sendmail --mount="$DIR" "$BOB" < <(message x)
   contains "$output" 'no inboxfs is mounted there'
   run -75 sendmail --mount="$DIR/none" "$BOB" < <(message x)
-  mkdir -p "$DIR/plain/outbox" "$DIR/plain/drafts" # as many keep their mail
+  mkdir -p "$DIR/plain/outbox" "$DIR/plain/drafts" # folders that a mail program may have
   run -75 sendmail --mount="$DIR/plain" "$BOB" < <(message x)
   contains "$output" 'no inboxfs is mounted there'
-  mkdir -p "$MOUNT/drafts/folder/outbox" # which is on FUSE
+  mkdir -p "$MOUNT/drafts/folder/outbox" # on FUSE, but not the root of a mount
   run -75 sendmail --mount="$MOUNT/drafts/folder" "$BOB" < <(message x)
   contains "$output" 'no inboxfs is mounted there'
   equal "$(ls "$MOUNT/drafts/folder/outbox")" ""
 }
 
-@test "another user's mount is refused as that" {
+@test "another user's mount is refused with status 77" {
   [ "$(id -u)" = 0 ] || skip 'needs root'
   chmod a+rx "$BATS_RUN_TMPDIR" "$BATS_FILE_TMPDIR/.." "$DIR" 2>/dev/null || true
   cp "$BUILD/inboxfs-sendmail" "$DIR/copy"
   run setpriv --reuid=65534 --regid=65534 --clear-groups "$DIR/copy" --mount="$MOUNT" "$BOB" < <(message x)
-  [ "$status" = 77 ] || [ "$status" = 126 ] # the folders above may be closed to others
-  # Where none is named, too.
+  [ "$status" = 77 ] || [ "$status" = 126 ] # this user may not be able to enter the folders above
+  # The same without --mount.
   unset INBOXFS_MOUNT
   hide_other_mounts
   run "${AMONG_OWN_MOUNTS[@]}" setpriv --reuid=65534 --regid=65534 --clear-groups "$DIR/copy" "$BOB" < <(message x)
@@ -612,7 +612,7 @@ on_box() { # ARGUMENT... <MESSAGE
   }
 }
 
-@test "where the mount dies before it answers, the message may be accepted, and that is said" {
+@test "a mount that dies before it answers gives status 69, for the message may have been accepted" {
   local daemon
   stop_mount
   INBOXFS_CRASH_AT=handed_in start_mount --from="$ALICE"
@@ -628,14 +628,14 @@ on_box() { # ARGUMENT... <MESSAGE
   has_received "$BOB" unanswered
 }
 
-# To the kernel the mount is that of who really started it.
+# The kernel shows the real user ID as the owner of the mount.
 start_mount_of_user() { # UID
   printf '#!/bin/sh\nexec setpriv --ruid=%s "%s" "$@"\n' "$1" "$BUILD/inboxfs" >"$DIR/inboxfs"
   chmod +x "$DIR/inboxfs"
   INBOXFS=$DIR/inboxfs start_mount --from="$ALICE" -o allow_other
 }
 
-@test "mail goes to a program's mount unasked, and to another user's only where that is named" {
+@test "a system account's mount is used without --mount, another user's only with --mount" {
   local user
   [ "$(id -u)" = 0 ] || skip 'needs root'
   export INBOXFS_MOUNT= # as if it were not set
@@ -656,7 +656,7 @@ start_mount_of_user() { # UID
 
 # ---------------------------------------------------------------- programs
 
-@test "mutt and neomutt send by it, Bcc too" {
+@test "mutt and neomutt send through inboxfs-sendmail, also to Bcc" {
   needs mutt neomutt
   local program
   for program in mutt neomutt; do
@@ -670,7 +670,7 @@ start_mount_of_user() { # UID
   done
 }
 
-@test "s-nail sends by it: attachments, Bcc, and a message whose headers name who gets it" {
+@test "s-nail sends attachments, Bcc and a message with -t through inboxfs-sendmail" {
   needs s-nail
   local nail=(s-nail -:/ -S mta="$BUILD/inboxfs-sendmail" -S from="Alice <$ALICE>")
   printf 'a,b\n' >"$DIR/figures.csv"
@@ -688,7 +688,7 @@ start_mount_of_user() { # UID
   done
 }
 
-@test "git send-email sends patches by it: names that are no ASCII, those of trailers, Bcc" {
+@test "git send-email sends patches with non-ASCII names, Cc trailers and Bcc through inboxfs-sendmail" {
   export HOME=$DIR GIT_CONFIG_NOSYSTEM=1
   git init -q "$DIR/work"
   cd "$DIR/work"
@@ -713,7 +713,7 @@ start_mount_of_user() { # UID
   has_received "$CAROL" '[BLIND] two'
 }
 
-@test "a sender of this machine's own name that is an inbox stays the sender" {
+@test "a From at this machine's name that is an inbox is kept" {
   [ "$(id -u)" = 0 ] || skip 'needs root'
   # shellcheck disable=SC2016 # the inner shell expands them
   printf 'From: %s\nTo: %s\nSubject: own\n\nout\n' "$BOB" "$CAROL" |
@@ -722,7 +722,7 @@ start_mount_of_user() { # UID
   equal "$(content "$CAROL" own | jq -r .from_address.address)" "$BOB"
 }
 
-@test "the calls of cron, at, mdadm, PHP and python arrive" {
+@test "messages sent as cron, at, mdadm, PHP and python do are received" {
   printf 'From: root (Cron Daemon)\nTo: root\nSubject: cron\nAuto-Submitted: auto-generated\n\nout\n' |
     sendmail -i -FCronDaemon -B8BITMIME -oem root
   printf 'Subject: at\nTo: root\n\nout\n' | sendmail -i root
@@ -744,7 +744,7 @@ EOF
   done
 }
 
-@test "inboxfs-sendmail loads no library that takes longer to load than the call takes" {
+@test "inboxfs-sendmail links none of the libraries that load slowly" {
   run -0 ldd "$BUILD/inboxfs-sendmail"
   contains "$output" libjansson
   equal "$(grep -cE 'gmime|xml2|curl|ssl|sqlite|microhttpd|fuse' <<<"$output")" 0

@@ -13,7 +13,7 @@ setup() {
   create_inbox "$CAROL" >/dev/null
   refresh
   export INBOXFS_MOUNT=$MOUNT
-  unset SUDO_UID # of who runs the tests
+  unset SUDO_UID # of the user who runs the tests
   echo "root: $BOB" >"$DIR/aliases"
 }
 
@@ -25,12 +25,12 @@ session() { # ARGUMENT... <COMMANDS
   "$BUILD/inboxfs-sendmail" -bs --aliases="$DIR/aliases" "$@"
 }
 
-# A session as far as the text of a message to Bob, with a line end of the test's.
+# Prints a session up to DATA, for a message to Bob.
 begin() { # LINE_END
   printf "%s$1" 'EHLO me' "MAIL FROM:<$ALICE>" "RCPT TO:<$BOB>" DATA
 }
 
-# The codes of the answers that are read, on one line.
+# Prints the codes of the answers on one line.
 codes() {
   sed -n 's/^\([0-9]*\) .*/\1/p' | tr '\n' ' '
 }
@@ -45,7 +45,7 @@ nothing_was_sent() {
   equal "$(ls -A "$MOUNT/drafts" "$MOUNT/outbox")" "$MOUNT/drafts:"$'\n\n'"$MOUNT/outbox:"
 }
 
-@test "-bs takes a message from its client, and whom the headers do not name becomes Bcc" {
+@test "-bs accepts a message, and a recipient that the headers do not name becomes Bcc" {
   equal "$(printf '%s\r\n' 'EHLO me' "MAIL FROM:<$ALICE> BODY=8BITMIME" "RCPT TO:<$BOB>" "RCPT TO:<$CAROL>" DATA \
     "To: $BOB" 'Subject: by SMTP' '' .. Grüße . QUIT | session | codes)" "220 250 250 250 250 354 250 221 "
   settle
@@ -54,7 +54,7 @@ nothing_was_sent() {
   holds <(content "$CAROL" 'by SMTP') '.bcc_addresses[0].address == $c' --arg c "$CAROL"
 }
 
-@test "a session takes several messages, and one that is refused does no harm to the others" {
+@test "a session accepts messages before and after a refused one" {
   local answers
   answers=$(printf '%s\r\n' 'HELO me' \
     "MAIL FROM:<$ALICE>" 'RCPT TO:<root>' DATA 'Subject: first' '' . \
@@ -69,19 +69,19 @@ nothing_was_sent() {
   equal "$(api GET /email/outbound | jq length)" 2
 }
 
-@test "headers that name somebody whom no RCPT names are refused by 554" {
+@test "a message whose headers name an address without RCPT is refused with 554" {
   contains "$({ begin '\r\n'; printf '%s\r\n' "To: $CAROL" '' x .; } | session)" "554 5.6.0 $CAROL stands in the headers"
   nothing_was_sent
 }
 
-@test "a local name without an address is refused at RCPT, and the other recipients get the message" {
+@test "RCPT of a local name without an alias is refused, and the other recipients get the message" {
   equal "$(printf '%s\r\n' 'EHLO me' "MAIL FROM:<$ALICE>" 'RCPT TO:<nosuch>' "RCPT TO:<$BOB>" 'RCPT TO:<a,b>' DATA \
     'Subject: rest' '' x . | session | codes)" "220 250 250 550 250 553 354 250 "
   settle
   has_received "$BOB" rest
 }
 
-@test "RCPT finds an inbox of the mount that has this machine's name" {
+@test "RCPT accepts an inbox of the mount at this machine's name" {
   [ "$(id -u)" = 0 ] || skip 'needs root'
   create_inbox "root@$DOMAIN" >/dev/null
   refresh
@@ -93,14 +93,14 @@ nothing_was_sent() {
   has_received "root@$DOMAIN" root
 }
 
-@test "a client may end its lines with LF, and then in all of its session" {
+@test "a client whose first line ends with LF may end all lines with LF" {
   equal "$({ begin '\n'; printf '%s\n' 'Subject: feeds' '' . QUIT; } | session | codes)" "220 250 250 250 354 250 221 "
   equal "$(printf 'HELO me\nNOOP\r\nNOOP\n' | session | codes)" "220 250 250 250 "
   settle
   has_received "$BOB" feeds
 }
 
-@test "from a client that ends its lines with CR LF, no text of a message ends it" {
+@test "LF . LF does not end the message of a client that ends its lines with CR LF" {
   equal "$({ begin '\r\n'; printf '%s\r\n' 'Subject: one' '' \
     $'a\n.\nMAIL FROM:<>\nRCPT TO:<'"$CAROL"$'>\nDATA\n.' b . QUIT; } | session | codes)" "220 250 250 250 354 250 221 "
   settle
@@ -108,7 +108,7 @@ nothing_was_sent() {
   contains "$(content "$BOB" one | jq -r .plain_text)" 'MAIL FROM'
 }
 
-@test "of half a message nothing is sent" {
+@test "a message that the client does not end is not sent" {
   equal "$({ begin '\r\n'; printf 'Subject: half\r\n\r\nx'; } | session | codes)" "220 250 250 250 354 "
   nothing_was_sent
 }
@@ -121,24 +121,24 @@ nothing_was_sent() {
   contains "$(codes <<<"$answers")" "220 250 250 451 503 "
 }
 
-@test "who sends with another user's rights takes no file of that user by SMTP" {
+@test "a message with Attach: is refused while another user's rights are used" {
   local sendmail=("$BUILD/inboxfs-sendmail" -bs "--mount=$MOUNT")
   contains "$({ begin '\r\n'; printf '%s\r\n' 'Attach: secret.txt' '' x .; } | SUDO_UID=12345 "${sendmail[@]}")" \
     "554 5.6.0 Attach: takes files of the mount's owner"
   nothing_was_sent
 }
 
-@test "with --wait the answer comes when the service has the message, with its id" {
+@test "with --wait the answer has the id that the service gave the message" {
   contains "$({ begin '\r\n'; printf '%s\r\n' 'Subject: id' '' x .; } | session --wait)" \
     "250 2.0.0 $(api GET /email/outbound | jq -r '.[0].id')"
 }
 
-@test "-bs takes no recipients as arguments" {
+@test "-bs refuses recipients as arguments" {
   run -64 session "$BOB" </dev/null
   contains "$output" "takes no recipients"
 }
 
-@test "swaks sends by a pipe to -bs, with pipelining and without" {
+@test "swaks sends through -bs with pipelining and without" {
   needs swaks
   local options=(--pipe "$BUILD/inboxfs-sendmail -bs" --silent 1 --from "$ALICE" --to "$BOB,$CAROL"
     --h-To "$BOB" --body $'.\n..\n.dot')

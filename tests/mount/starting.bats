@@ -35,7 +35,7 @@ teardown() {
   run -0 "$INBOXFS" --version
 }
 
-@test "nonsense on the command line is refused with status 2 and words" {
+@test "a wrong command line is refused with status 2 and a message" {
   refuses 2 "mount" local
   refuses 2 "." --no-such-option local "$MOUNT"
   refuses 2 "poll" --poll-interval=often local "$MOUNT"
@@ -49,29 +49,29 @@ teardown() {
   refuses 2 "." local "$MOUNT" and-more
 }
 
-@test "no source at all is said" {
+@test "a mount without a source is refused with a message that names INBOXFS_BASE_URL" {
   refuses 2 "INBOXFS_BASE_URL" "$MOUNT"
 }
 
 # ---------------------------------------------------------------- the local service
 
-@test "local:DIR needs no key and no port; the mount goes into the background" {
+@test "local:DIR mounts in the background without a key or a listening TCP port" {
   start_background "local:$DIR/box" "$MOUNT"
   mkdir "$MOUNT/inboxes/alice@$(jq -r '.domain // "inbox.localhost"' "$MOUNT/status.json")"
   wait_until 10 bash -c 'ls "$1"/inboxes/*/2*.json' - "$MOUNT"
   [ -d "$DIR/box" ]
   local pid
   pid=$(daemons)
-  # SQLite does not map a file, which another program could cut off under the daemon.
+  # SQLite has no shared-memory file, which another program could truncate.
   [ -e "$DIR/box/inbox.sqlite3-wal" ]
   [ ! -e "$DIR/box/inbox.sqlite3-shm" ]
-  # Nothing listens for others.
+  # The daemon listens at no TCP port.
   run -1 grep -E '^ *[0-9]+: .* 0A ' <(for fd in /proc/"$pid"/fd/*; do
     readlink "$fd" | sed -n 's/socket:\[\(.*\)\]/\1/p'
   done | while read -r inode; do awk -v i="$inode" '$10 == i' "/proc/$pid/net/tcp" "/proc/$pid/net/tcp6"; done)
 }
 
-@test "local:DIR: mail from one inbox to another shows up at once, not with the next poll" {
+@test "local:DIR shows mail from one inbox to another at once, before the next poll" {
   start_background --poll-interval=86400 "local:$DIR/box" "$MOUNT"
   mkdir "$MOUNT/inboxes/$ALICE" "$MOUNT/inboxes/$BOB"
   message "$BOB" "here already" >"$MOUNT/drafts/m"
@@ -80,7 +80,7 @@ teardown() {
   stop_background
 }
 
-@test "local:DIR where the way to DIR is longer than a socket's name can be" {
+@test "local:DIR works with a path longer than a socket's address" {
   local long folder
   long=$DIR/$(printf 'a%.0s' {1..120})/$(printf 'b%.0s' {1..120})
   mkdir -p "$long"
@@ -94,16 +94,16 @@ teardown() {
   wait_until 10 bash -c 'echo sync >"$1/ctl"; ls "$2"/*_long_*.json' - "$MOUNT" "$folder"
 }
 
-@test "local alone keeps its data in XDG_DATA_HOME, its state in XDG_STATE_HOME" {
+@test "local without DIR keeps its data in XDG_DATA_HOME and its state in XDG_STATE_HOME" {
   start_background local "$MOUNT"
   [ -d "$XDG_DATA_HOME/inboxfs" ]
-  # Several may be mounted: the mount table tells them apart.
+  # The mount table shows which local service it is.
   equal "$(findmnt -no SOURCE "$MOUNT")" "local:$XDG_DATA_HOME/inboxfs"
   equal "$(find "$XDG_STATE_HOME/inboxfs" -mindepth 1 -maxdepth 1 -type d | wc -l)" 1
   equal "$(stat -c %a "$XDG_DATA_HOME/inboxfs" "$XDG_STATE_HOME/inboxfs"/*/ | sort -u)" 700
 }
 
-@test "without these variables local keeps its data and its state below HOME" {
+@test "local keeps its data and state below HOME without the XDG variables" {
   unset XDG_DATA_HOME XDG_STATE_HOME
   start_background local "$MOUNT"
   [ -d "$HOME/.local/share/inboxfs" ]
@@ -112,7 +112,7 @@ teardown() {
   HOME=. refuses 1 'HOME is no absolute path: name .* as local:DIR' local "$MOUNT"
 }
 
-@test "two mounts of one local service at once: the second is refused" {
+@test "a second mount of the same local service is refused" {
   start_background "local:$DIR/box" "$MOUNT"
   mkdir "$DIR/second"
   run -1 timeout 30 "$INBOXFS" "local:$DIR/box" "$DIR/second"
@@ -120,7 +120,7 @@ teardown() {
   run ! mountpoint -q "$DIR/second"
 }
 
-@test "the main job with the local service: two inboxes, a message, an answer" {
+@test "a message from one inbox of the local service arrives in another" {
   start_background "local:$DIR/box" "$MOUNT"
   mkdir "$MOUNT/inboxes/$ALICE" "$MOUNT/inboxes/$BOB"
   message "$BOB" "hello" >"$MOUNT/drafts/hello"
@@ -130,7 +130,7 @@ teardown() {
   mounted "$BOB" hello
 }
 
-@test "local:DIR: a message whose answer a crash has swallowed goes out once, by itself" {
+@test "local:DIR sends a message once if a crash lost the answer" {
   INBOXFS_CRASH_AT=answered start_background "local:$DIR/box" "$MOUNT"
   mkdir "$MOUNT/inboxes/$ALICE" "$MOUNT/inboxes/$BOB"
   message "$BOB" "once" >"$MOUNT/drafts/once"
@@ -142,13 +142,13 @@ teardown() {
   equal "$(jq -r .subject "$MOUNT/inboxes/$BOB"/2*.json)" once
 }
 
-# The session and the process group of a process.
+# Prints the session and the process group of a process.
 group_of() # PID
 {
   ps -o sid=,pgid= -p "$1" | tr -s ' '
 }
 
-@test "the daemon stays in the process group of the command until it has mounted, as an automount needs it" {
+@test "the daemon leaves the process group of its command only after the mount" {
   start_service
   freeze_service
   "$INBOXFS" --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT" 3>&- {PAUSE}>&- &
@@ -163,8 +163,8 @@ group_of() # PID
 
 # ---------------------------------------------------------------- what the caller has open
 
-@test "a lock and a pipe that the caller has open are the caller's alone once the mount answers" {
-  # As of x=$(inboxfs ...) in a shell that keeps a copy of the pipe.
+@test "the daemon has closed the caller's lock and pipe when the mount answers" {
+  # As x=$(inboxfs ...) in a shell that holds a copy of the pipe.
   # shellcheck disable=SC2016 # for the inner shell
   bash -c 'exec 8>&1 9>"$2/lock"; flock 9; "$1" "local:$2/box" "$3" && echo mounted' - "$INBOXFS" "$DIR" "$MOUNT" 3>&- {PAUSE}>&- |
     cat >"$DIR/said" 3>&- {PAUSE}>&- &
@@ -181,7 +181,7 @@ group_of() # PID
   wait_until 10 flock -n "$DIR/lock" true
 }
 
-@test "standard descriptors that are closed are taken by nothing else" {
+@test "standard descriptors that the caller closed become /dev/null" {
   timeout 30 "$INBOXFS" "local:$DIR/box" "$MOUNT" <&- >&- 3>&-
   present "$MOUNT/README"
   stop_background
@@ -201,24 +201,24 @@ group_of() # PID
   wait_until 10 process_is_gone "$pid"
 }
 
-@test "umount ends a mount, also a dead one; of one in use it names each process, and what that has of it" {
+@test "umount ends a mount or dead mount, and names each process that uses one, with its use" {
   local folder file program
   start_background "local:$DIR/box" "$MOUNT"
-  cp -p "$(type -P sleep)" "$MOUNT/drafts/inboxfs-watch" # the name of the helpers of the daemon, which end by themselves
+  cp -p "$(type -P sleep)" "$MOUNT/drafts/program"
   (cd "$MOUNT/drafts" && exec sleep 60) 3>&- {PAUSE}>&- &
   folder=$!
-  # shellcheck disable=SC2217 # what it has open is the point
+  # shellcheck disable=SC2217 # only the open file matters
   sleep 60 <"$MOUNT/README" 3>&- {PAUSE}>&- &
   file=$!
-  "$MOUNT/drafts/inboxfs-watch" 60 3>&- {PAUSE}>&- &
+  "$MOUNT/drafts/program" 60 3>&- {PAUSE}>&- &
   program=$!
-  wait_until 10 grep -q inboxfs-watch "/proc/$program/comm"
+  wait_until 10 grep -q program "/proc/$program/comm"
   wait_until 10 grep -q sleep "/proc/$folder/comm"
   wait_until 10 grep -q sleep "/proc/$file/comm"
   run -1 timeout 30 "$INBOXFS" umount "$MOUNT"
   contains "$output" "process $folder (sleep) has it as its working folder, $MOUNT/drafts"
   contains "$output" "process $file (sleep) has it as an open file, $MOUNT/README"
-  contains "$output" "process $program (inboxfs-watch) has it as its program, $MOUNT/drafts/inboxfs-watch"
+  contains "$output" "process $program (program) has it as its program, $MOUNT/drafts/program"
   present "$MOUNT/README"
   kill "$folder" "$file" "$program"
   wait_until 10 process_is_gone "$program"
@@ -227,7 +227,7 @@ group_of() # PID
   run -1 "$INBOXFS" umount .
   contains "$output" "has it as its working folder, $MOUNT"
   cd "$DIR"
-  # The caller's descriptor is not to keep the mount busy.
+  # A descriptor that the caller left open does not keep the mount busy.
   run -0 timeout 30 bash -c 'exec "$1" umount ./link 7<"$2"' bash "$INBOXFS" "$MOUNT/README"
   wait_until 20 has_no_daemon
   run -1 "$INBOXFS" umount "$MOUNT"
@@ -240,7 +240,7 @@ group_of() # PID
   run ! mountpoint -q "$MOUNT"
 }
 
-@test "SIGTERM, SIGINT and SIGHUP unmount and end it well" {
+@test "SIGTERM, SIGINT and SIGHUP unmount, and end the daemon with status 0" {
   local signal
   for signal in TERM INT HUP; do
     start_service
@@ -254,7 +254,7 @@ group_of() # PID
   done
 }
 
-@test "unmounting while a file is open is refused by the kernel, and harms nothing" {
+@test "fusermount3 -u fails while a file is open, and the mount still works" {
   start_service
   start_mount
   exec 7<"$MOUNT/README"
@@ -263,7 +263,7 @@ group_of() # PID
   grep -q . "$MOUNT/README"
 }
 
-@test "SIGTERM while files are open still ends it" {
+@test "SIGTERM ends the daemon while files are open" {
   start_service
   start_mount
   exec 7<"$MOUNT/README" 8>"$MOUNT/drafts/open"
@@ -275,7 +275,7 @@ group_of() # PID
   run ! mountpoint -q "$MOUNT"
 }
 
-@test "in the foreground it stays until it is unmounted, -d shows requests" {
+@test "-d keeps the daemon in the foreground until it is unmounted, and logs requests" {
   start_service
   start_mount -d
   ls "$MOUNT" >/dev/null
@@ -284,13 +284,13 @@ group_of() # PID
   [ "$(wc -l <"$MOUNT_LOG")" -gt 5 ]
 }
 
-@test "-s, for a single thread, is refused with its reason" {
+@test "-s (a single thread) is refused with the reason" {
   refuses 2 "hold up all others" -s "local:$DIR/box" "$MOUNT"
 }
 
 # ---------------------------------------------------------------- service managers
 
-# What a service manager hears, a message after the other, their lines joined by spaces.
+# Writes each datagram that a service manager receives to $DIR/heard, as a line.
 listen_as_manager() # SOCKET
 {
   python3 - "$1" "$DIR/heard" 3>&- {PAUSE}>&- <<'END' &
@@ -305,7 +305,7 @@ END
   wait_until 10 test -e "$DIR/heard"
 }
 
-@test "a service manager is told when the mount answers, and when it ends" {
+@test "the daemon notifies a service manager when the mount answers and when it ends" {
   local socket
   start_service
   for socket in "$DIR/notify" "@inboxfs-$$-$RANDOM"; do
@@ -322,7 +322,7 @@ END
   done
 }
 
-@test "a service manager is not told of a mount that failed, or that went into the background" {
+@test "the daemon notifies no service manager if the mount fails or is in the background" {
   listen_as_manager "$DIR/notify"
   NOTIFY_SOCKET=$DIR/notify run -1 timeout 30 "$INBOXFS" -f "local:$DIR/box" "$DIR/nowhere"
   NOTIFY_SOCKET=$DIR/notify run -1 timeout 30 "$INBOXFS" -f nonsense: "$MOUNT"
@@ -333,7 +333,7 @@ END
   run ! grep -q . "$DIR/heard"
 }
 
-@test "a watchdog is switched off with words, for an idle daemon gives no sign of life" {
+@test "the daemon switches the service manager's watchdog off with a warning" {
   start_service
   listen_as_manager "$DIR/notify"
   mkdir -p "$MOUNT"
@@ -347,7 +347,7 @@ END
   wait "$MANAGER_PID" || true
 }
 
-@test "a service manager that cannot be reached keeps nothing from being mounted" {
+@test "the daemon mounts with a warning if the service manager cannot be reached" {
   local socket
   start_service
   for socket in "$DIR/nobody" relative "/$(printf 'a%.0s' {1..200})"; do
@@ -360,20 +360,20 @@ END
 
 # ---------------------------------------------------------------- mount points and state
 
-@test "a mount point that is missing or no directory is refused" {
+@test "a mount point that is missing or not a directory is refused" {
   refuses '[12]' "No such file" "local:$DIR/box" "$DIR/nowhere"
   : >"$DIR/file"
   refuses '[12]' "Not a directory" "local:$DIR/box" "$DIR/file"
 }
 
-@test "a mount point that is in use already is refused" {
+@test "a mount point that already has an inboxfs is refused" {
   start_background "local:$DIR/box" "$MOUNT"
   run -1 timeout 30 "$INBOXFS" "local:$DIR/box2" "$MOUNT"
   contains "$output" "mounted"
   present "$MOUNT/README"
 }
 
-@test "state or data below the mount point, which would hide them, are refused before anything is made" {
+@test "state, data or a webhook socket below the mount point are refused before anything is made" {
   ln -s "$MOUNT" "$DIR/link"
   refuses 1 "data directory .*/mail/box is below the mount point $MOUNT" "local:$MOUNT/box" "$MOUNT"
   refuses 1 "data directory .*/link is below the mount point" "local:$DIR/link" "$MOUNT"
@@ -383,7 +383,7 @@ END
   refuses 1 "nobody could reach unix:$MOUNT/hooks" --webhook-listen="unix:$MOUNT/hooks" --webhook-secret-file="$DIR/secret" \
     "local:$DIR/box" "$MOUNT"
   equal "$(ls -A "$MOUNT")" ""
-  # Beside it, a mount point that begins alike is no matter.
+  # A directory whose name only begins with the mount point's is allowed.
   start_background --state-dir="$MOUNT-state" "local:$MOUNT-box" "$MOUNT"
 }
 
@@ -396,7 +396,7 @@ END
   wait_until 20 has_no_daemon "local:$DIR/box mail"
 }
 
-@test "a second daemon on the same state is refused" {
+@test "a second daemon with the same state directory is refused" {
   start_service
   start_mount
   mkdir "$DIR/second"
@@ -421,7 +421,7 @@ END
   equal "$(grep -cF " $MOUNT " /proc/self/mounts)" 1
 }
 
-@test "with the service away it mounts from its cache, and says so" {
+@test "a mount while the service is offline shows cached mail, and logs that" {
   start_service
   create_inbox "$ALICE"
   create_inbox "$BOB"
@@ -436,7 +436,7 @@ END
   holds "$MOUNT/status.json" '.online == false and (.error | length > 0)'
 }
 
-@test "with the service away at the very first start it mounts, and fills when it comes" {
+@test "a first mount while the service is offline is empty until the service answers" {
   start_service
   create_inbox "$ALICE"
   stop_service
@@ -448,7 +448,7 @@ END
   present "$MOUNT/inboxes/$ALICE"
 }
 
-@test "another account's state is refused, unless it is adopted" {
+@test "another account's state is refused without --adopt-state" {
   start_service
   create_inbox "$ALICE"
   start_mount
@@ -465,7 +465,7 @@ END
   present "$MOUNT/inboxes/$BOB"
 }
 
-@test "a state directory that others can write, or that is another's, is refused" {
+@test "a state directory that another user owns or can write is refused" {
   start_service
   mkdir -m 0755 "$STATE"
   chmod g+w "$STATE"
@@ -481,7 +481,7 @@ END
   refuses 1 "belongs to another user" --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"
 }
 
-@test "data of the local service that others can write, or that are another's, are refused" {
+@test "a data directory that another user owns or can write is refused" {
   mkdir "$DIR/box"
   chmod g+w "$DIR/box"
   refuses 1 "the data directory .*box: others can write to it: chmod go-w" --state-dir="$STATE" "local:$DIR/box" "$MOUNT"
@@ -494,7 +494,7 @@ END
   refuses 1 "belongs to another user" --state-dir="$STATE" "local:$DIR/box" "$MOUNT"
 }
 
-@test "a symbolic link within the state directory is not followed; one that leads to it is" {
+@test "a symbolic link to the state directory is followed, and one within it is refused" {
   local name
   start_service
   mkdir -m 0700 "$DIR/real" "$DIR/elsewhere"
@@ -516,7 +516,7 @@ END
   start_mount
 }
 
-@test "each service and key has a state of its own" {
+@test "each service and key has its own state directory" {
   start_service
   start_background --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
   stop_background
@@ -532,14 +532,14 @@ END
   equal "$(find "$XDG_STATE_HOME/inboxfs" -mindepth 1 -maxdepth 1 -type d | wc -l)" 4
 }
 
-@test "the state is for its owner only" {
+@test "only its owner can access the state" {
   start_service
   start_mount
   equal "$(stat -c %a "$STATE")" 700
   equal "$(find "$STATE" -perm /077 ! -type l | head)" ""
 }
 
-@test "no core file holds what the daemon knew" {
+@test "the daemon leaves no core file" {
   start_service
   start_mount
   local limit

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Webhooks tell the mount of new mail. It polls once a day here: what is seen before that came by a webhook.
+# Webhooks announce new mail to the mount. It polls only once a day here, so new mail comes by a webhook.
 #
 # shellcheck disable=SC2034 # shared with watchers.bash
 
@@ -22,8 +22,8 @@ teardown() {
   stop_all
 }
 
-# A mount that is told by webhooks, at $HOOK, of two inboxes, of which it knows all mail.
-start_told()
+# Starts a mount of two inboxes that takes webhooks at $HOOK and has synced all mail.
+start_with_webhooks()
 {
   start_two_inboxes --poll-interval=86400 --webhook-listen=127.0.0.1:0 --webhook-secret-file="$DIR/secret"
   HOOK=http://$(sed -n 's/.*webhooks are taken at //p' "$MOUNT_LOG")/any/path
@@ -41,7 +41,7 @@ signature() # BODY [SECRET]
   printf %s "$1" | openssl dgst -sha256 -hmac "${2:-$SECRET}" -r | cut -d' ' -f1
 }
 
-# Prints the status that it is answered with.
+# Prints the HTTP status of the answer.
 post() # BODY SIGNATURE [CURL-ARGUMENT...]
 {
   curl -sS -o /dev/null -w '%{http_code}' -H 'Content-Type: application/json' \
@@ -53,8 +53,8 @@ post_signed() # BODY
   post "$1" "$(signature "$1")"
 }
 
-@test "mail is there, and a watcher is told, as soon as the webhook is" {
-  start_told
+@test "a webhook makes new mail appear at once, and inotify reports it" {
+  start_with_webhooks
   watch "inboxes/$BOB"
   send_from_elsewhere "$ALICE" "$BOB" told
   hook=$(body "$BOB_ID")
@@ -64,7 +64,7 @@ post_signed() # BODY
   equal "$(grep -c "$SECRET" "$MOUNT_LOG" "$MOUNT/status.json")" "$MOUNT_LOG:0"$'\n'"$MOUNT/status.json:0"
 }
 
-@test "the options can stand in the configuration" {
+@test "webhooks can be configured in the configuration file, and listen at a Unix socket" {
   printf 'webhook-listen = unix:%s\nwebhook-secret-file = %s\n' "$DIR/hook" "$DIR/secret" >"$DIR/config"
   start_two_inboxes --poll-interval=86400 --config="$DIR/config"
   HOOK=http://localhost/
@@ -77,7 +77,7 @@ post_signed() # BODY
   [ ! -e "$DIR/hook" ]
 }
 
-@test "a socket that was named without its directory is removed in the end" {
+@test "a webhook socket with a relative path is removed when the mount ends" {
   start_service
   INBOXFS=$(realpath "$INBOXFS")
   mkdir -p "$MOUNT"
@@ -89,8 +89,8 @@ post_signed() # BODY
   [ ! -e "$DIR/relative" ]
 }
 
-@test "a webhook of an inbox that is not known yet brings the inbox" {
-  start_told
+@test "a webhook for an unknown inbox, or for none, makes new inboxes appear" {
+  start_with_webhooks
   create_inboxes "carol@$DOMAIN"
   equal "$(post_signed "$(body "$(inbox_id "carol@$DOMAIN")")")" 204
   wait_until 5 test -e "$MOUNT/inboxes/carol@$DOMAIN"
@@ -99,8 +99,8 @@ post_signed() # BODY
   wait_until 5 test -e "$MOUNT/inboxes/dave@$DOMAIN"
 }
 
-@test "nobody but the service is believed, and the log says so once" {
-  start_told
+@test "a webhook without a valid signature and current timestamp is refused, and logged once" {
+  start_with_webhooks
   send_from_elsewhere "$ALICE" "$BOB" unseen
   now=$(body "$BOB_ID")
   old=$(body "$BOB_ID" -310)
@@ -118,7 +118,7 @@ post_signed() # BODY
   equal "$(curl -sS -o /dev/null -w '%{http_code}' "$HOOK")" 401
   equal "$(grep -c 'refused a webhook: it is not signed with this secret' "$MOUNT_LOG")" 1
   equal "$(grep -c 'refused a webhook' "$MOUNT_LOG")" 1
-  # Nothing of that had anything looked at: what does comes later.
+  # None of these caused a sync; a later webhook does.
   create_inboxes "carol@$DOMAIN"
   equal "$(post_signed "$now")" 204
   wait_until 5 mounted "$BOB" unseen
@@ -127,36 +127,36 @@ post_signed() # BODY
   equal "$(grep -c 'refused a webhook: its timestamp is over five minutes away' "$MOUNT_LOG")" 1
 }
 
-@test "a webhook counts once, whoever sends it again" {
-  start_told
+@test "a repeated webhook causes no second sync" {
+  start_with_webhooks
   send_from_elsewhere "$ALICE" "$BOB" told
   hook=$(body "$BOB_ID")
   equal "$(post_signed "$hook")" 204
   wait_until 5 mounted "$BOB" told
   send_from_elsewhere "$ALICE" "$BOB" replayed
   send_from_elsewhere "$BOB" "$ALICE" after
-  equal "$(post_signed "$hook")" 204 # nothing is looked at for it
+  equal "$(post_signed "$hook")" 204 # causes no sync
   equal "$(post_signed "$(body "$(inbox_id "$ALICE")")")" 204
   wait_until 5 mounted "$ALICE" after
   run ! mounted "$BOB" replayed
 }
 
-@test "a header that says in two ways where the body ends is refused with 400" {
-  start_told
+@test "a request with two lengths is refused with 400" {
+  start_with_webhooks
   hook=$(body "$BOB_ID")
   equal "$(post "$hook" "$(signature "$hook")" -H "Content-Length: ${#hook}" -H "Content-Length: 1")" 400
   equal "$(post "$hook" "$(signature "$hook")" -H "Content-Length: ${#hook}" -H 'Transfer-Encoding: chunked')" 400
   equal "$(post_signed "$hook")" 204
 }
 
-@test "a body that is too big is refused, whether it says so before or not" {
-  start_told
+@test "a body over 2 MB is refused with 413, with and without a declared length" {
+  start_with_webhooks
   head -c 2000001 /dev/zero | tr '\0' ' ' >"$DIR/big"
   equal "$(post "@$DIR/big" x)" 413
-  equal "$(post "@$DIR/big" x -H 'Expect:')" 413 # that answer is not lost to what is still being sent
+  equal "$(post "@$DIR/big" x -H 'Expect:')" 413 # the answer arrives although the body is still being sent
   equal "$(post "@$DIR/big" x -H 'Transfer-Encoding: chunked' -H 'Expect:')" 413
   head -c 10000000 /dev/zero >"$DIR/big"
-  post "@$DIR/big" x -H 'Transfer-Encoding: chunked' -H 'Expect:' || [ $? -gt 1 ] # it may be cut off
+  post "@$DIR/big" x -H 'Transfer-Encoding: chunked' -H 'Expect:' || [ $? -gt 1 ] # the connection may be closed
   head -c 2000000 "$DIR/big" >"$DIR/full"
   equal "$(post "@$DIR/full" x)" 401
   big=$(printf '%s%1900000s' "$(body "$BOB_ID")" '')
@@ -164,13 +164,13 @@ post_signed() # BODY
   equal "$(post "@$DIR/signed" "$(signature "$big")")" 204
 }
 
-# How many threads the mount has, without those that answer the kernel: webhooks do not add to these.
+# Counts the threads of the mount without those that answer the kernel.
 count_threads() {
   cat "/proc/$MOUNT_PID/task"/*/comm 2>/dev/null | grep -vcx fs-request
 }
 
-@test "a flood of webhooks while the service hangs is taken, and the mount goes on" {
-  start_told
+@test "a flood of webhooks is accepted without more threads while the service hangs" {
+  start_with_webhooks
   send_from_elsewhere "$ALICE" "$BOB" flooded
   hook=$(body "$BOB_ID")
   local threads later
@@ -180,13 +180,13 @@ count_threads() {
     -H "X-BotMailRoom-Signature: $(signature "$hook")" "$HOOK?[1-300]" 2>/dev/null | sort | uniq -c | xargs)" '300 204'
   at_once ls "$MOUNT/inboxes/$BOB" >/dev/null
   later=$(count_threads)
-  [ "$later" -le $((threads + 3)) ] || fail "$later threads after $threads" # those that list, and no more
+  [ "$later" -le $((threads + 3)) ] || fail "$later threads after $threads" # the sync may use three
   kill -CONT "$SERVICE_PID"
   wait_until 10 mounted "$BOB" flooded
 }
 
-@test "clients that send slowly, or nothing, keep nobody out" {
-  start_told
+@test "clients that send slowly or nothing make room for a webhook" {
+  start_with_webhooks
   send_from_elsewhere "$ALICE" "$BOB" through
   hook=$(body "$BOB_ID")
   address=${HOOK#http://}
@@ -220,7 +220,7 @@ END
   wait_until 5 mounted "$BOB" through
 }
 
-@test "what cannot work is said at the start, before anything is mounted" {
+@test "unusable webhook options prevent the mount with a message" {
   start_service
   use_own_home
   local service=(--api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT")
