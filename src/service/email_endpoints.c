@@ -141,24 +141,12 @@ static int prompt_append_email(struct strbuf *out, const json_t *record, unsigne
 
 /* ---------------------------------------------------------------- threads */
 
-/* An email of a row with the columns message, thread, inbox, record, header, plain_text, html. */
 struct thread_email {
     int64_t message;
     int64_t thread;
     int64_t inbox;
     json_t *record; /* its content record, as if the thread had no other email; owned */
 };
-
-static const char previous_sql[] =
-    "SELECT m.seq, m.thread, e.inbox, e.record, m.header, c.plain_text, c.html"
-    " FROM messages m JOIN emails e ON e.message = m.seq JOIN contents c ON c.message = m.seq"
-    " WHERE m.thread = ?1 AND m.seq < ?2 AND e.inbox = ?3 AND e.is_valid"
-    " UNION ALL "
-    "SELECT m.seq, m.thread, o.inbox, o.record, m.header, c.plain_text, c.html"
-    " FROM messages m JOIN outbound o ON o.message = m.seq JOIN contents c ON c.message = m.seq"
-    " WHERE m.thread = ?1 AND m.seq < ?2 AND o.inbox = ?3 AND NOT EXISTS"
-    " (SELECT 1 FROM emails e WHERE e.message = m.seq AND e.inbox = ?3 AND e.is_valid)"
-    " ORDER BY 1 DESC LIMIT ?4";
 
 static json_t *column_json(sqlite3_stmt *statement, int column)
 {
@@ -205,21 +193,15 @@ static int thread_email_from_row(sqlite3_stmt *statement, struct thread_email *r
     return 0;
 }
 
-/* Lists the content records of the thread's emails before `email`: the newest that fit, oldest first, without
- * previous_emails of their own. The caller owns *ret_list. Return: 0 or -errno. */
-static int thread_load_previous(sqlite3 *db, const struct thread_email *email, json_t **ret_list)
+/* Puts the content records of the rows before those in the list, until it is full. The statement is at its
+ * first row. Return: 0 or -errno. */
+static int prepend_rows(sqlite3_stmt *statement, json_t *list)
 {
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement, previous_sql, "iiii", email->thread, email->message,
-                              email->inbox, (int64_t)PREVIOUS_MAX);
-    if (error != 0)
-        return error;
-    _cleanup_json_ json_t *list = json_array();
     size_t json_bytes = 0;
-    int step;
-    while ((step = query_step(statement)) > 0) {
+    int step = 1;
+    for (; step > 0; step = query_step(statement)) {
         struct thread_email previous;
-        error = thread_email_from_row(statement, &previous);
+        int error = thread_email_from_row(statement, &previous);
         if (error != 0)
             return error;
         json_bytes += json_dumpb(previous.record, NULL, 0, JSON_COMPACT);
@@ -228,32 +210,38 @@ static int thread_load_previous(sqlite3 *db, const struct thread_email *email, j
             json_array_insert(list, 0, previous.record);
         json_decref(previous.record);
         if (!has_room)
-            break;
+            return 0;
     }
-    if (step < 0)
-        return step;
-    *ret_list = TAKE_PTR(list);
-    return 0;
+    return step;
+}
+
+/* Lists the content records of the thread's emails before `email`: the newest that fit, oldest first, without
+ * previous_emails of their own. The caller owns *ret_list. Return: 0 or -errno. */
+static int load_previous(struct connection *connection, const struct thread_email *email, json_t **ret_list)
+{
+    sqlite3_stmt *statement;
+    _cleanup_json_ json_t *list = json_array();
+    int result = statements_begin(&connection->statements, TABLES_PREVIOUS, &statement, "iiii", email->thread,
+                                  email->message, email->inbox, (int64_t)PREVIOUS_MAX);
+    if (result > 0)
+        result = prepend_rows(statement, list);
+    statements_end(statement);
+    if (result == 0)
+        *ret_list = TAKE_PTR(list);
+    return result;
 }
 
 /* ---------------------------------------------------------------- parts of an email */
 
-#define OF_RECEIVED                                                                                \
-    " FROM emails e JOIN messages m ON m.seq = e.message JOIN contents c ON c.message = e.message" \
-    " WHERE e.id = ? AND e.is_valid"
-#define OF_SENT                                                                                      \
-    " FROM outbound e JOIN messages m ON m.seq = e.message JOIN contents c ON c.message = e.message" \
-    " WHERE e.id = ?"
-#define EMAIL "SELECT m.seq, m.thread, e.inbox, e.record, m.header, c.plain_text, c.html"
-#define RAW "SELECT m.header, c.raw"
+static const char *const raw_sql[] = {
+    [SIDE_RECEIVED] = "SELECT m.header, c.raw" TABLES_OF_RECEIVED,
+    [SIDE_SENT] = "SELECT m.header, c.raw" TABLES_OF_SENT,
+};
 
-static const char *const email_sql[] = {[SIDE_RECEIVED] = EMAIL OF_RECEIVED, [SIDE_SENT] = EMAIL OF_SENT};
-static const char *const raw_sql[] = {[SIDE_RECEIVED] = RAW OF_RECEIVED, [SIDE_SENT] = RAW OF_SENT};
-
-static int add_thread(sqlite3 *db, const struct thread_email *email)
+static int add_thread(struct connection *connection, const struct thread_email *email)
 {
     _cleanup_json_ json_t *previous = NULL;
-    int error = thread_load_previous(db, email, &previous);
+    int error = load_previous(connection, email, &previous);
     if (error != 0)
         return error;
     _cleanup_strbuf_ struct strbuf prompt = STRBUF_INIT(SIZE_MAX / 2);
@@ -268,42 +256,39 @@ static int add_thread(sqlite3 *db, const struct thread_email *email)
     return prompt.error;
 }
 
-static int load_record(sqlite3 *db, enum email_side side, const char *id, json_t **ret_record)
+int email_load_content(struct connection *connection, enum email_side side, const char *id,
+                       json_t **ret_record)
 {
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    enum tables_statement number = side == SIDE_SENT ? TABLES_SENT : TABLES_RECEIVED;
+    sqlite3_stmt *statement;
     struct thread_email email = {0};
-    int error = query_first(db, &statement, email_sql[side], "s", id);
+    int result = statements_begin(&connection->statements, number, &statement, "s", id);
+    int error = result > 0 ? thread_email_from_row(statement, &email) : result < 0 ? result : -ENOENT;
+    statements_end(statement);
     if (error == 0)
-        error = thread_email_from_row(statement, &email);
-    if (error == 0)
-        error = add_thread(db, &email);
+        error = add_thread(connection, &email);
     if (error == 0)
         *ret_record = json_incref(email.record);
     json_decref(email.record);
     return error;
 }
 
-int email_load_content(sqlite3 *db, const char *id, json_t **ret_record)
-{
-    return load_record(db, SIDE_RECEIVED, id, ret_record);
-}
-
 /* Each loader fills the reply with one part of an email. Return: 0; -ENOENT if the part does not exist or the
  * email is not of the request's side; -errno. */
 
-static int load_content(sqlite3 *db, const struct request *request, struct reply *reply)
+static int load_content(struct connection *connection, const struct request *request, struct reply *reply)
 {
     json_t *record = NULL;
-    int error = load_record(db, request->side, request->parameters[0], &record);
+    int error = email_load_content(connection, request->side, request->parameters[0], &record);
     if (error == 0)
         reply_json(reply, MHD_HTTP_OK, record);
     return error;
 }
 
-static int load_raw(sqlite3 *db, const struct request *request, struct reply *reply)
+static int load_raw(struct connection *connection, const struct request *request, struct reply *reply)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(db, &statement, raw_sql[request->side], "s", request->parameters[0]);
+    int error = query_first(connection->db, &statement, raw_sql[request->side], "s", request->parameters[0]);
     if (error != 0)
         return error;
     size_t len = 0;
@@ -317,10 +302,10 @@ static int load_raw(sqlite3 *db, const struct request *request, struct reply *re
     return 0;
 }
 
-static int load_attachment(sqlite3 *db, const struct request *request, struct reply *reply)
+static int load_attachment(struct connection *connection, const struct request *request, struct reply *reply)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(db, &statement, raw_sql[request->side], "s", request->parameters[0]);
+    int error = query_first(connection->db, &statement, raw_sql[request->side], "s", request->parameters[0]);
     if (error != 0)
         return error;
     _cleanup_json_ json_t *header = column_json(statement, 0);
@@ -346,13 +331,13 @@ static int load_attachment(sqlite3 *db, const struct request *request, struct re
 }
 
 static int answer(const struct request *request, struct reply *reply,
-                  int (*load)(sqlite3 *, const struct request *, struct reply *))
+                  int (*load)(struct connection *, const struct request *, struct reply *))
 {
     struct connection *connection = NULL;
     int error = database_begin_read(request->context->database, &connection);
     if (error != 0)
         return error;
-    error = load(connection->db, request, reply);
+    error = load(connection, request, reply);
     database_end_read(request->context->database, connection);
     return error != -ENOENT ? error
                             : reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such %s.",

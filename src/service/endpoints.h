@@ -24,9 +24,10 @@ int endpoint_email_attachment(struct request *request, struct reply *reply);
 int endpoint_email_raw(struct request *request, struct reply *reply);
 int endpoint_email_mark(struct request *request, struct reply *reply);
 
-/* Loads the content record of a valid email, the answer to GET /api/v1/email/{id}. The caller owns it.
- * Return: 0; -ENOENT if there is no such email; -errno. */
-int email_load_content(sqlite3 *db, const char *id, json_t **ret_record);
+/* Loads the content record of an email, the answer to GET /api/v1/email/{id}; a received email must be valid.
+ * The caller owns *ret_record. Return: 0; -ENOENT if there is no such email; -errno. */
+int email_load_content(struct connection *connection, enum email_side side, const char *id,
+                       json_t **ret_record);
 
 /* pool.c */
 int endpoint_pool_add(struct request *request, struct reply *reply);

@@ -46,16 +46,14 @@ int keys_is_known(struct database *database, const char *key)
     if (!is_well_formed(key))
         return 0;
     struct connection *connection = NULL;
-    int error = database_begin_read(database, &connection);
+    int error = database_take_reader(database, &connection);
     if (error != 0)
         return error;
     char digest[65];
     hash_sha256(key, strlen(key), digest);
     int64_t count = 0;
-    error =
-        query_integer(connection->db, &count,
-                      "SELECT count(*) FROM api_keys WHERE digest = ? AND revoked_ms IS NULL", "s", digest);
-    database_end_read(database, connection);
+    error = statements_integers(&connection->statements, TABLES_COUNT_KEYS, &count, 1, "s", digest);
+    database_return_reader(database, connection);
     return error != 0 ? error : count > 0;
 }
 

@@ -167,8 +167,24 @@ static const struct database_step steps[] = {
     {"UPDATE outgoing SET due_ms = 0 WHERE due_ms IS NULL; ALTER TABLE outgoing DROP COLUMN failure", NULL},
 };
 
+#define EMAIL_COLUMNS "SELECT m.seq, m.thread, e.inbox, e.record, m.header, c.plain_text, c.html"
+
+static const char *const statements[] = {
+    [TABLES_COUNT_KEYS] = "SELECT count(*) FROM api_keys WHERE digest = ? AND revoked_ms IS NULL",
+    [TABLES_RECEIVED] = EMAIL_COLUMNS TABLES_OF_RECEIVED,
+    [TABLES_SENT] = EMAIL_COLUMNS TABLES_OF_SENT,
+    [TABLES_PREVIOUS] = EMAIL_COLUMNS
+    " FROM messages m JOIN emails e ON e.message = m.seq JOIN contents c ON c.message = m.seq"
+    " WHERE m.thread = ?1 AND m.seq < ?2 AND e.inbox = ?3 AND e.is_valid"
+    " UNION ALL " EMAIL_COLUMNS
+    " FROM messages m JOIN outbound e ON e.message = m.seq JOIN contents c ON c.message = m.seq"
+    " WHERE m.thread = ?1 AND m.seq < ?2 AND e.inbox = ?3 AND NOT EXISTS"
+    " (SELECT 1 FROM emails r WHERE r.message = m.seq AND r.inbox = ?3 AND r.is_valid)"
+    " ORDER BY 1 DESC LIMIT ?4",
+};
+
 static const struct database_format format = {
-    .name = "inbox.sqlite3", .steps = steps, .steps_len = ARRAY_LEN(steps)};
+    .name = "inbox.sqlite3", .steps = steps, .steps_len = ARRAY_LEN(steps), .statements = statements};
 
 int tables_open(int dir_fd, enum database_sharing sharing, struct database **ret_database)
 {

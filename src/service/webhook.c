@@ -170,8 +170,8 @@ static int load(struct database *database, int64_t email, char **ret_url, char *
         error = -ENOENT;
     if (error == 0) {
         *ret_url = query_column_copy(row, 0, NULL);
-        error = *ret_url != NULL ? email_load_content(connection->db, query_column_text(row, 1), &content)
-                                 : -ENOMEM;
+        const char *id = query_column_text(row, 1);
+        error = *ret_url != NULL ? email_load_content(connection, SIDE_RECEIVED, id, &content) : -ENOMEM;
     }
     sqlite3_finalize(row);
     database_end_read(database, connection);
