@@ -141,12 +141,10 @@ static int open_database(struct spool *spool, char **ret_reason)
 int spool_read_head(struct spool *spool, struct spool_head *ret)
 {
     int64_t values[4];
-    struct connection *reader;
+    _cleanup_reader_ struct connection *reader = NULL;
     int error = database_take_reader(spool->database, &reader);
-    if (error != 0)
-        return error;
-    error = statements_integers(&reader->statements, READ_SPOOL, values, ARRAY_LEN(values), "");
-    database_return_reader(spool->database, reader);
+    if (error == 0)
+        error = statements_integers(&reader->statements, READ_SPOOL, values, ARRAY_LEN(values), "");
     if (error == 0)
         *ret = (struct spool_head){.is_taken_over = values[0] != 0,
                                    .next_number = (uint64_t)values[1],
@@ -271,12 +269,11 @@ int spool_set_taken_over(struct connection *turn)
 }
 
 /* Copies the only column of a statement whose statements_begin() returned `result`, and ends it. */
-static int copy_only_column(struct spool *spool, struct connection *reader, sqlite3_stmt *statement,
-                            int result, char **ret_column)
+static int copy_only_column(struct connection *reader, sqlite3_stmt *statement, int result, char **ret_column)
 {
     char *text = result > 0 ? query_column_copy(statement, 0, NULL) : NULL;
     statements_end(statement);
-    database_return_reader(spool->database, reader);
+    database_return_reader(reader);
     *ret_column = text;
     return result < 0 ? result : result > 0 && text == NULL ? -ENOMEM : 0;
 }
@@ -289,7 +286,7 @@ char *spool_find_pool_id(struct spool *spool, const char *digest, const char *na
     if (database_take_reader(spool->database, &reader) != 0)
         return NULL;
     int result = statements_begin(&reader->statements, FIND_POOL_ID, &statement, "ss", digest, name);
-    (void)copy_only_column(spool, reader, statement, result, &id);
+    (void)copy_only_column(reader, statement, result, &id);
     return id;
 }
 
@@ -311,7 +308,7 @@ int spool_read_request(struct spool *spool, uint64_t number, char **ret_request)
     if (error != 0)
         return error;
     int result = statements_begin(&reader->statements, READ_REQUEST, &statement, "i", (int64_t)number);
-    return copy_only_column(spool, reader, statement, result, ret_request);
+    return copy_only_column(reader, statement, result, ret_request);
 }
 
 static int copy_column(sqlite3_stmt *statement, int column, char **ret)
@@ -378,12 +375,11 @@ static int read_pieces(sqlite3 *db, struct row *row)
 
 int spool_load(struct spool *spool, int (*visit)(void *context, struct row *row), void *context)
 {
-    struct connection *reader;
-    sqlite3_stmt *statement = NULL;
+    _cleanup_reader_ struct connection *reader = NULL;
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
     int error = database_begin_read(spool->database, &reader);
-    if (error != 0)
-        return error;
-    error = query_prepare(reader->db, &statement, "SELECT * FROM item ORDER BY position", "");
+    if (error == 0)
+        error = query_prepare(reader->db, &statement, "SELECT * FROM item ORDER BY position", "");
     while (error == 0 && (error = query_step(statement)) == 1) {
         struct row row = {0};
         error = read_row(statement, &row);
@@ -392,8 +388,6 @@ int spool_load(struct spool *spool, int (*visit)(void *context, struct row *row)
         error = error != 0 ? error : visit(context, &row);
         row_release(&row);
     }
-    sqlite3_finalize(statement);
-    database_end_read(spool->database, reader);
     return error;
 }
 

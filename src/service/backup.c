@@ -77,14 +77,12 @@ static int copy_data(struct database *database, const char *data_dir, const char
     _cleanup_close_ int copy_fd = open(copy_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (data_fd < 0 || copy_fd < 0)
         return -errno;
-    struct connection *connection = NULL;
+    _cleanup_reader_ struct connection *connection = NULL;
     int error = database_begin_read(database, &connection);
-    if (error != 0)
-        return error;
-    error = copy_database(connection->db, copy_fd, path);
+    if (error == 0)
+        error = copy_database(connection->db, copy_fd, path);
     if (error == 0)
         error = copy_pool(connection->db, data_fd, copy_fd);
-    database_end_read(database, connection);
     int key_error = error == 0 ? copy_file(data_fd, copy_fd, "api-key") : error;
     if (key_error != 0 && key_error != -ENOENT) /* the administrator may keep the key elsewhere */
         return key_error;

@@ -333,12 +333,10 @@ static int load_attachment(struct connection *connection, const struct request *
 static int answer(const struct request *request, struct reply *reply,
                   int (*load)(struct connection *, const struct request *, struct reply *))
 {
-    struct connection *connection = NULL;
+    _cleanup_reader_ struct connection *connection = NULL;
     int error = database_begin_read(request->context->database, &connection);
-    if (error != 0)
-        return error;
-    error = load(connection, request, reply);
-    database_end_read(request->context->database, connection);
+    if (error == 0)
+        error = load(connection, request, reply);
     return error != -ENOENT ? error
                             : reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such %s.",
                                           load == load_attachment ? "attachment" : "email");

@@ -45,15 +45,13 @@ int keys_is_known(struct database *database, const char *key)
 {
     if (!is_well_formed(key))
         return 0;
-    struct connection *connection = NULL;
-    int error = database_take_reader(database, &connection);
-    if (error != 0)
-        return error;
     char digest[65];
     hash_sha256(key, strlen(key), digest);
     int64_t count = 0;
-    error = statements_integers(&connection->statements, TABLES_COUNT_KEYS, &count, 1, "s", digest);
-    database_return_reader(database, connection);
+    _cleanup_reader_ struct connection *connection = NULL;
+    int error = database_take_reader(database, &connection);
+    if (error == 0)
+        error = statements_integers(&connection->statements, TABLES_COUNT_KEYS, &count, 1, "s", digest);
     return error != 0 ? error : count > 0;
 }
 
@@ -145,17 +143,16 @@ int keys_command_add(const char *data_dir, FILE *out)
 int keys_command_list(const char *data_dir, FILE *out)
 {
     _cleanup_(cleanup_database_free) struct database *database = NULL;
-    struct connection *connection = NULL;
+    _cleanup_reader_ struct connection *connection = NULL;
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
     int error = tables_open_existing(data_dir, &database);
     if (error == 0)
         error = database_begin_read(database, &connection);
-    if (error != 0)
-        return error;
-    sqlite3_stmt *statement = NULL;
-    error = query_prepare(connection->db, &statement,
-                          "SELECT id, prefix, created_ms FROM api_keys WHERE revoked_ms IS NULL"
-                          " ORDER BY created_ms",
-                          "");
+    if (error == 0)
+        error = query_prepare(connection->db, &statement,
+                              "SELECT id, prefix, created_ms FROM api_keys WHERE revoked_ms IS NULL"
+                              " ORDER BY created_ms",
+                              "");
     int step = error;
     while (error == 0 && (step = query_step(statement)) > 0) {
         char date[32];
@@ -163,8 +160,6 @@ int keys_command_list(const char *data_dir, FILE *out)
         fprintf(out, "%s  %s...  %s\n", query_column_text(statement, 0), query_column_text(statement, 1),
                 date);
     }
-    sqlite3_finalize(statement);
-    database_end_read(database, connection);
     return step;
 }
 

@@ -71,28 +71,24 @@ void outgoing_explain(struct outgoing_result *result, const char *format, ...)
  * Return: 0; -ENOENT if no row is due; -errno. */
 static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
 {
-    struct connection *connection = NULL;
+    _cleanup_reader_ struct connection *connection = NULL;
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int64_t now = clock_realtime_ms(clock_system());
     int error = database_begin_read(outgoing->database, &connection);
+    if (error == 0)
+        error = query_first(connection->db, &statement,
+                            "SELECT seq, email, address, attempts FROM outgoing WHERE kind = ?1"
+                            " AND (due_ms <= ?2 OR due_ms > ?3) ORDER BY attempts, due_ms, seq LIMIT 1",
+                            "iii", (int64_t)outgoing->kind, now, now + PAUSE_MAX_MS);
     if (error != 0)
         return error;
-    int64_t now = clock_realtime_ms(clock_system());
-    sqlite3_stmt *statement = NULL;
-    error = query_first(connection->db, &statement,
-                        "SELECT seq, email, address, attempts FROM outgoing WHERE kind = ?1"
-                        " AND (due_ms <= ?2 OR due_ms > ?3) ORDER BY attempts, due_ms, seq LIMIT 1",
-                        "iii", (int64_t)outgoing->kind, now, now + PAUSE_MAX_MS);
-    if (error == 0) {
-        *ret_row = (struct outgoing_row){
-            .seq = sqlite3_column_int64(statement, 0),
-            .email = sqlite3_column_int64(statement, 1),
-            .address = query_column_copy(statement, 2, NULL),
-            .attempts = sqlite3_column_int64(statement, 3),
-        };
-        error = ret_row->address != NULL ? 0 : -ENOMEM;
-    }
-    sqlite3_finalize(statement);
-    database_end_read(outgoing->database, connection);
-    return error;
+    *ret_row = (struct outgoing_row){
+        .seq = sqlite3_column_int64(statement, 0),
+        .email = sqlite3_column_int64(statement, 1),
+        .address = query_column_copy(statement, 2, NULL),
+        .attempts = sqlite3_column_int64(statement, 3),
+    };
+    return ret_row->address != NULL ? 0 : -ENOMEM;
 }
 
 /* The rows that share the target of row ?1 and are due at ?2. ?3 is true if all rows of the kind share it. */

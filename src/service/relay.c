@@ -143,25 +143,21 @@ static void transfer_message(const struct relay *relay, struct relay_transfer *m
 /* Sets the sender and the text. Return: 0; -ENOENT if there is no such email; -errno. */
 static int load(struct database *database, int64_t outbound, struct relay_transfer *transfer)
 {
-    struct connection *connection = NULL;
+    _cleanup_reader_ struct connection *connection = NULL;
+    _cleanup_statement_ sqlite3_stmt *statement = NULL;
     int error = database_begin_read(database, &connection);
+    if (error == 0)
+        error = query_first(connection->db, &statement,
+                            "SELECT o.record ->> '$.from_address.address', c.raw FROM outbound o"
+                            " JOIN contents c ON c.message = o.message WHERE o.seq = ?",
+                            "i", outbound);
     if (error != 0)
         return error;
-    sqlite3_stmt *statement = NULL;
-    error = query_first(connection->db, &statement,
-                        "SELECT o.record ->> '$.from_address.address', c.raw FROM outbound o"
-                        " JOIN contents c ON c.message = o.message WHERE o.seq = ?",
-                        "i", outbound);
-    if (error == 0) {
-        transfer->sender = message_ascii_address(query_column_text(statement, 0));
-        error = transfer->sender != NULL ? 0 : -ENOMEM;
-    }
-    if (error == 0)
-        error = message_write_for_relay(sqlite3_column_blob(statement, 1),
-                                        (size_t)sqlite3_column_bytes(statement, 1), &transfer->text);
-    sqlite3_finalize(statement);
-    database_end_read(database, connection);
-    return error;
+    transfer->sender = message_ascii_address(query_column_text(statement, 0));
+    if (transfer->sender == NULL)
+        return -ENOMEM;
+    return message_write_for_relay(sqlite3_column_blob(statement, 1),
+                                   (size_t)sqlite3_column_bytes(statement, 1), &transfer->text);
 }
 
 static int attempt(struct outgoing *outgoing, const struct outgoing_row *row, struct outgoing_result *result)

@@ -25,7 +25,7 @@ static void record_array_free(void *context)
     if (array == NULL)
         return;
     sqlite3_finalize(array->statement);
-    database_end_read(array->database, array->connection);
+    database_return_reader(array->connection);
     strbuf_release(&array->piece);
     free(array);
 }
@@ -130,14 +130,9 @@ int reply_begin_records(struct reply *reply, struct database *database)
     struct record_array *array = calloc(1, sizeof(*array));
     if (array == NULL)
         return -ENOMEM;
-    array->database = database;
     array->piece = STRBUF_INIT(SIZE_MAX / 2);
-    int error = database_begin_read(database, &array->connection);
-    if (error == 0)
-        reply->records = array;
-    else
-        free(array);
-    return error;
+    reply->records = array;
+    return database_begin_read(database, &array->connection);
 }
 
 void reply_failure(struct reply *reply, int error)

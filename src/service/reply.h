@@ -23,7 +23,6 @@ enum {
 
 /* The records of a list. */
 struct record_array {
-    struct database *database;
     struct connection *connection; /* in a read transaction, which ends when the reply is released */
     sqlite3_stmt *statement;       /* owned; the text of a record is in the first column of each row */
     struct strbuf piece;           /* the part of the JSON text that was read last */

@@ -93,7 +93,7 @@ static int index_batch(struct database *database)
     if (error != 0)
         return error;
     error = find_batch(connection->db, &indexed, &last);
-    database_end_read(database, connection);
+    database_return_reader(connection);
     if (error == 0 && indexed == last)
         error = -ENOENT;
     if (error == 0)

@@ -516,7 +516,7 @@ static int send_once(const struct service_context *context, const struct submiss
     error = check_key(connection->db, submission, reply);
     if (error == 0 && reply->status == 0)
         error = compose(context, connection->db, submission, &composition, reply);
-    database_end_read(context->database, connection);
+    database_return_reader(connection);
     if (error == 0 && reply->status == 0)
         error = database_begin_write(context->database, &connection);
     if (error != 0 || reply->status != 0)

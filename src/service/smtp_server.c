@@ -67,13 +67,11 @@ static const char *check_recipient(void *context, const char *address)
     const struct smtp_server_config *config = &client->server->config;
     if (delivery_makes_inbox(config->new_inboxes, address))
         return NULL;
-    struct connection *connection = NULL;
+    _cleanup_reader_ struct connection *connection = NULL;
+    _cleanup_inbox_ struct service_inbox inbox = {0};
     int error = database_begin_read(config->database, &connection);
-    if (error == 0) {
-        _cleanup_inbox_ struct service_inbox inbox = {0};
+    if (error == 0)
         error = service_inbox_find_for_mail(connection->db, address, &inbox);
-        database_end_read(config->database, connection);
-    }
     if (error == -ENOENT)
         return config->new_inboxes == NULL
                    ? "550 5.1.1 No inbox has this address"

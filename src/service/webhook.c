@@ -156,16 +156,15 @@ static char *write_body(json_t *content)
 /* Loads the URL and the body. Return: 0; -ENOENT if the inbox has no webhook any more; -errno. */
 static int load(struct database *database, int64_t email, char **ret_url, char **ret_body)
 {
-    struct connection *connection = NULL;
-    int error = database_begin_read(database, &connection);
-    if (error != 0)
-        return error;
+    _cleanup_reader_ struct connection *connection = NULL;
+    _cleanup_statement_ sqlite3_stmt *row = NULL;
     _cleanup_json_ json_t *content = NULL;
-    sqlite3_stmt *row = NULL;
-    error = query_first(connection->db, &row,
-                        "SELECT i.record ->> '$.webhook_url', e.id FROM emails e"
-                        " JOIN inboxes i ON i.seq = e.inbox WHERE e.seq = ?",
-                        "i", email);
+    int error = database_begin_read(database, &connection);
+    if (error == 0)
+        error = query_first(connection->db, &row,
+                            "SELECT i.record ->> '$.webhook_url', e.id FROM emails e"
+                            " JOIN inboxes i ON i.seq = e.inbox WHERE e.seq = ?",
+                            "i", email);
     if (error == 0 && sqlite3_column_bytes(row, 0) == 0)
         error = -ENOENT;
     if (error == 0) {
@@ -173,8 +172,6 @@ static int load(struct database *database, int64_t email, char **ret_url, char *
         const char *id = query_column_text(row, 1);
         error = *ret_url != NULL ? email_load_content(connection, SIDE_RECEIVED, id, &content) : -ENOMEM;
     }
-    sqlite3_finalize(row);
-    database_end_read(database, connection);
     char date[32];
     date_format(clock_realtime_ms(clock_system()), date);
     if (error == 0 && json_object_set_new(content, "timestamp", json_string(date)) == 0)

@@ -39,21 +39,19 @@ struct database {
     char path[PATH_MAX];
     const char *vfs; /* the SQLite VFS that locks and maps the file; NULL: the default */
     /* A writer has its turn from database_begin_write() to database_end_write(), and owns these fields. */
-    pthread_mutex_t write_lock;     /* the turn; taken before read_lock */
+    pthread_mutex_t write_lock;     /* the turn; taken before `lock` */
     struct connection writer;       /* .db is NULL if `error` is set */
     int error;                      /* why `writer` could not be opened; 0 if it is open */
     struct finished_turn *finished; /* turns of the open transaction that wait for its end */
     size_t turns;                   /* number of turns in the open transaction */
     atomic_uint waiting;            /* number of threads that wait for a turn; any thread changes it */
-    pthread_mutex_t read_lock;
-    struct connection *readers[READERS_KEPT]; /* idle; protected by read_lock, like the next fields */
+    pthread_mutex_t lock;           /* protects the fields below; a leaf */
+    pthread_cond_t changed;         /* `commits` grew; is_renewing ended; readers_out is 0 in a renewal */
+    struct connection *readers[READERS_KEPT]; /* idle */
     size_t readers_len;
-    size_t readers_out;          /* number of readers taken and not returned */
-    bool is_renewing;            /* readers have to wait */
-    pthread_cond_t returned;     /* readers_out is 0, or is_renewing ended */
-    pthread_mutex_t commit_lock; /* no other lock is taken while it is held */
-    pthread_cond_t committed;    /* `commits` grew */
-    uint64_t commits;            /* protected by commit_lock */
+    size_t readers_out; /* number of readers taken and not returned */
+    bool is_renewing;   /* no reader may be taken */
+    uint64_t commits;
 };
 
 /* ---------------------------------------------------------------- the file */
@@ -145,7 +143,13 @@ static void close_connection(struct connection *connection)
     connection->db = NULL;
 }
 
-static int open_connection(const struct database *database, struct connection *ret)
+static void free_connection(struct connection *connection)
+{
+    close_connection(connection);
+    free(connection);
+}
+
+static int open_connection(struct database *database, struct connection *ret)
 {
     enum {
         FLAGS = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW
@@ -165,7 +169,7 @@ static int open_connection(const struct database *database, struct connection *r
                                                        : "PRAGMA synchronous = FULL");
     if (error == 0 && format->pragmas != NULL)
         error = query_script(db, format->pragmas);
-    *ret = (struct connection){.db = db};
+    *ret = (struct connection){.database = database, .db = db};
     statements_init(&ret->statements, db, format->statements);
     if (error != 0)
         close_connection(ret);
@@ -219,10 +223,8 @@ int database_open(int dir_fd, const struct database_format *format, enum databas
     database->format = format;
     database->vfs = sharing == DATABASE_ALONE ? "unix-excl" : NULL;
     pthread_mutex_init(&database->write_lock, NULL);
-    pthread_mutex_init(&database->read_lock, NULL);
-    pthread_mutex_init(&database->commit_lock, NULL);
-    pthread_cond_init(&database->returned, NULL);
-    clock_condition_init(&database->committed);
+    pthread_mutex_init(&database->lock, NULL);
+    clock_condition_init(&database->changed);
     int error = locate(database, dir_fd);
     if (error == 0)
         error = open_writer(database);
@@ -236,11 +238,8 @@ int database_open(int dir_fd, const struct database_format *format, enum databas
 
 static void close_readers(struct database *database)
 {
-    for (size_t i = 0; i < database->readers_len; i++) {
-        close_connection(database->readers[i]);
-        free(database->readers[i]);
-    }
-    database->readers_len = 0;
+    while (database->readers_len > 0)
+        free_connection(database->readers[--database->readers_len]);
 }
 
 void database_free(struct database *database)
@@ -249,17 +248,15 @@ void database_free(struct database *database)
         return;
     close_readers(database);
     close_connection(&database->writer);
-    pthread_cond_destroy(&database->committed);
-    pthread_mutex_destroy(&database->commit_lock);
-    pthread_cond_destroy(&database->returned);
-    pthread_mutex_destroy(&database->read_lock);
+    pthread_cond_destroy(&database->changed);
+    pthread_mutex_destroy(&database->lock);
     pthread_mutex_destroy(&database->write_lock);
     free(database);
 }
 
 /* ---------------------------------------------------------------- reading */
 
-static int open_reader(const struct database *database, struct connection **ret)
+static int open_reader(struct database *database, struct connection **ret)
 {
     struct connection *connection = calloc(1, sizeof(*connection));
     if (connection == NULL)
@@ -269,64 +266,62 @@ static int open_reader(const struct database *database, struct connection **ret)
     if (error == 0)
         error = query_execute(connection->db, "PRAGMA cache_size = -512", "");
     if (error != 0) {
-        close_connection(connection);
-        free(connection);
+        free_connection(connection);
         return error;
     }
     *ret = connection;
     return 0;
 }
 
-void database_return_reader(struct database *database, struct connection *connection)
+static void count_returned_locked(struct database *database)
 {
-    pthread_mutex_lock(&database->read_lock);
-    if (connection != NULL && database->readers_len < READERS_KEPT && !database->is_renewing)
-        database->readers[database->readers_len++] = TAKE_PTR(connection);
-    pthread_mutex_unlock(&database->read_lock);
-    if (connection != NULL)
-        close_connection(connection);
-    free(connection);
-    LOCK_GUARD(&database->read_lock);
-    if (--database->readers_out == 0)
-        pthread_cond_broadcast(&database->returned);
+    if (--database->readers_out == 0 && database->is_renewing)
+        pthread_cond_broadcast(&database->changed);
+}
+
+void database_return_reader(struct connection *connection)
+{
+    if (connection == NULL)
+        return;
+    struct database *database = connection->database;
+    if (sqlite3_get_autocommit(connection->db) == 0)
+        (void)query_execute(connection->db, "ROLLBACK", "");
+    LOCK_GUARD(&database->lock);
+    if (database->readers_len < READERS_KEPT && !database->is_renewing)
+        database->readers[database->readers_len++] = connection;
+    else
+        free_connection(connection);
+    count_returned_locked(database);
 }
 
 int database_take_reader(struct database *database, struct connection **ret_connection)
 {
-    pthread_mutex_lock(&database->read_lock);
+    pthread_mutex_lock(&database->lock);
     while (database->is_renewing)
-        pthread_cond_wait(&database->returned, &database->read_lock);
+        pthread_cond_wait(&database->changed, &database->lock);
     database->readers_out++;
     struct connection *connection =
         database->readers_len > 0 ? database->readers[--database->readers_len] : NULL;
-    pthread_mutex_unlock(&database->read_lock);
+    pthread_mutex_unlock(&database->lock);
     int error = connection == NULL ? open_reader(database, &connection) : 0;
-    if (error == 0)
+    if (error == 0) {
         *ret_connection = connection;
-    else
-        database_return_reader(database, NULL);
+        return 0;
+    }
+    LOCK_GUARD(&database->lock);
+    count_returned_locked(database);
     return error;
 }
 
 int database_begin_read(struct database *database, struct connection **ret_connection)
 {
-    struct connection *connection = NULL;
+    _cleanup_reader_ struct connection *connection = NULL;
     int error = database_take_reader(database, &connection);
-    if (error != 0)
-        return error;
-    error = query_execute(connection->db, "BEGIN", "");
-    if (error != 0) {
-        database_return_reader(database, connection);
-        return error;
-    }
-    *ret_connection = connection;
-    return 0;
-}
-
-void database_end_read(struct database *database, struct connection *connection)
-{
-    (void)query_execute(connection->db, "ROLLBACK", "");
-    database_return_reader(database, connection);
+    if (error == 0)
+        error = query_execute(connection->db, "BEGIN", "");
+    if (error == 0)
+        *ret_connection = TAKE_PTR(connection);
+    return error;
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -357,9 +352,9 @@ static int end_transaction(struct database *database, int error)
     pthread_mutex_unlock(&database->write_lock);
     if (error != 0)
         return error;
-    LOCK_GUARD(&database->commit_lock);
+    LOCK_GUARD(&database->lock);
     database->commits++;
-    pthread_cond_broadcast(&database->committed);
+    pthread_cond_broadcast(&database->changed);
     return 0;
 }
 
@@ -414,18 +409,18 @@ int database_renew(struct database *database)
     if (database->finished != NULL)
         (void)commit_for_all(database, 0);
     /* All connections are closed first: closing one later would remove the new file's log. */
-    pthread_mutex_lock(&database->read_lock);
+    pthread_mutex_lock(&database->lock);
     database->is_renewing = true;
     while (database->readers_out > 0)
-        pthread_cond_wait(&database->returned, &database->read_lock);
+        pthread_cond_wait(&database->changed, &database->lock);
     close_readers(database);
-    pthread_mutex_unlock(&database->read_lock);
+    pthread_mutex_unlock(&database->lock);
     close_connection(&database->writer);
     set_aside(database);
     int error = open_writer(database);
-    LOCK_GUARD(&database->read_lock);
+    LOCK_GUARD(&database->lock);
     database->is_renewing = false;
-    pthread_cond_broadcast(&database->returned);
+    pthread_cond_broadcast(&database->changed);
     return error;
 }
 
@@ -433,15 +428,15 @@ int database_renew(struct database *database)
 
 uint64_t database_commits(struct database *database)
 {
-    LOCK_GUARD(&database->commit_lock);
+    LOCK_GUARD(&database->lock);
     return database->commits;
 }
 
 int database_await_commit(struct database *database, uint64_t seen, int64_t until_ms, struct cancel *cancel)
 {
     int error = 0;
-    LOCK_GUARD(&database->commit_lock);
+    LOCK_GUARD(&database->lock);
     while (database->commits == seen && error == 0)
-        error = wait_until(clock_system(), &database->committed, &database->commit_lock, until_ms, cancel);
+        error = wait_until(clock_system(), &database->changed, &database->lock, until_ms, cancel);
     return error;
 }

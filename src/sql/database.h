@@ -52,6 +52,7 @@ struct database_format {
 };
 
 struct connection {
+    struct database *database;
     sqlite3 *db;
     struct statements statements;
 };
@@ -68,14 +69,23 @@ DEFINE_CLEANUP_FREE(database)
 
 /* All functions below may be called from any thread.
  *
- * Begins a read transaction, which sees one state of the data until database_end_read(). Return: 0 or -errno.
- */
-int database_begin_read(struct database *database, struct connection **ret_connection);
-void database_end_read(struct database *database, struct connection *connection);
-
-/* Takes a connection for single statements without a transaction, which is cheaper. Return: 0 or -errno. */
+ * Takes a connection for single statements without a transaction, which is cheaper than
+ * database_begin_read(). Return: 0 or -errno. */
 int database_take_reader(struct database *database, struct connection **ret_connection);
-void database_return_reader(struct database *database, struct connection *connection);
+
+/* Takes a connection, and begins a read transaction on it, which sees one state of the data. Return: 0 or
+ * -errno. */
+int database_begin_read(struct database *database, struct connection **ret_connection);
+
+/* Returns a connection of one of these two functions, and ends its transaction. NULL-safe. */
+void database_return_reader(struct connection *connection);
+
+static inline void cleanup_reader(struct connection **connection)
+{
+    database_return_reader(*connection);
+}
+
+#define _cleanup_reader_ _cleanup_(cleanup_reader)
 
 /* Waits for the turn to write. The same thread must end the turn with database_end_write(), and must not call
  * database_begin_read() before that. Return: 0; or -errno when there is no turn to end. */

@@ -274,13 +274,9 @@ int cache_read_record_by(struct cache *cache, struct connection *reader, uint64_
 
 int cache_read_record(struct cache *cache, uint64_t record, size_t len, char **ret_json)
 {
-    struct connection *reader = NULL;
+    _cleanup_reader_ struct connection *reader = NULL;
     int error = database_take_reader(cache->database, &reader);
-    if (error != 0)
-        return cache_note(cache, error);
-    error = cache_read_record_by(cache, reader, record, len, ret_json);
-    database_return_reader(cache->database, reader);
-    return error;
+    return error != 0 ? cache_note(cache, error) : cache_read_record_by(cache, reader, record, len, ret_json);
 }
 
 /* ---------------------------------------------------------------- loading */
@@ -352,14 +348,14 @@ static void delete_gone(struct cache *cache)
     if (database_take_reader(cache->database, &connection) != 0)
         return;
     int error = statements_integers(&connection->statements, CACHE_HAS_GONE, &has_gone, 1, "");
-    database_return_reader(cache->database, connection);
+    database_return_reader(connection);
     if (error == 0 && has_gone != 0)
         (void)execute_all(cache, CACHE_UNINDEX_GONE, CACHE_DELETE_GONE_INBOXES);
 }
 
 int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct cache_state *ret_state)
 {
-    struct connection *connection = NULL;
+    _cleanup_reader_ struct connection *connection = NULL;
     int64_t last = 0;
     int64_t is_done = 0;
     delete_gone(cache);
@@ -376,6 +372,5 @@ int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct 
         error = visit_rows(connection, CACHE_LIST_INBOXES, visit_inbox, visitor);
     if (error == 0)
         error = visit_rows(connection, CACHE_LIST_EMAILS, visit_email, visitor);
-    database_end_read(cache->database, connection);
     return error;
 }

@@ -209,7 +209,7 @@ void content_cache_unlink(struct content_cache *content, const char *name)
 /* Removes unfinished files that a kill left, and the files of a database that was set aside. */
 static void remove_orphans(struct content_cache *content)
 {
-    struct connection *reader;
+    _cleanup_reader_ struct connection *reader = NULL;
     if (cache_note(content->cache, database_take_reader(content->cache->database, &reader)) != 0)
         return;
     _cleanup_closedir_ DIR *dir = file_opendirat(content->dir_fd, ".");
@@ -224,7 +224,6 @@ static void remove_orphans(struct content_cache *content)
         if (item->d_name[0] != '.' && is_known == 0)
             content_cache_unlink(content, item->d_name);
     }
-    database_return_reader(content->cache->database, reader);
 }
 
 int content_cache_open(struct content_cache *content, struct cache *cache, int dir_fd, uint64_t max_bytes)
@@ -354,7 +353,7 @@ int content_cache_read(struct content_cache *content, int64_t key, struct conten
     int error = database_take_reader(content->cache->database, &connection);
     if (error == 0) {
         error = read_row(&connection->statements, key, &row, ret);
-        database_return_reader(content->cache->database, connection);
+        database_return_reader(connection);
     }
     if (error == 0 && row.is_file != 0)
         error = open_file(content, &row, ret);
@@ -372,13 +371,11 @@ int content_cache_read(struct content_cache *content, int64_t key, struct conten
 
 int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *ret_len)
 {
-    struct connection *reader;
+    _cleanup_reader_ struct connection *reader = NULL;
     int64_t len;
     int error = database_take_reader(content->cache->database, &reader);
-    if (error == 0) {
+    if (error == 0)
         error = statements_integers(&reader->statements, CACHE_GET_PART_LEN, &len, 1, "i", key);
-        database_return_reader(content->cache->database, reader);
-    }
     if (error == 0)
         *ret_len = (uint64_t)len;
     return cache_note(content->cache, error);

@@ -161,7 +161,7 @@ static int write_line(struct cache *cache, struct connection *reader, const stru
 static int write_lines(const struct store_jsonl *open, uint64_t offset, char *ret_bytes, size_t len)
 {
     struct cache *cache = open->index->cache;
-    struct connection *reader;
+    _cleanup_reader_ struct connection *reader = NULL;
     size_t done = 0;
     int error = cache_note(cache, database_begin_read(cache->database, &reader));
     if (error != 0)
@@ -180,7 +180,6 @@ static int write_lines(const struct store_jsonl *open, uint64_t offset, char *re
             memcpy(ret_bytes + done, whole + from, part);
         done += part;
     }
-    database_end_read(cache->database, reader);
     return error;
 }
 

@@ -336,7 +336,7 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
         error = load_rows(memory, reader, LIST_BOXES, load_box);
         if (error == 0)
             error = load_rows(memory, reader, LIST_MAILS, load_mail);
-        database_end_read(memory->database, reader);
+        database_return_reader(reader);
     }
     if (error == -ENOMEM) {
         maildir_memory_free(memory);

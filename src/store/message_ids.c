@@ -32,7 +32,7 @@ int message_ids_find(struct cache *cache, const char *message_id, char *ret_emai
         len++;
     }
     statements_end(row);
-    database_return_reader(cache->database, reader);
+    database_return_reader(reader);
     while (more < 0 && len > 0)
         free(ret_email_ids[--len]);
     *ret_len = len;

@@ -192,6 +192,6 @@ int search_index_find(struct cache *cache, const struct search_query *query, sea
         sink(context, (uint32_t)sqlite3_column_int64(row, 0));
     statements_end(row);
     sqlite3_progress_handler(connection->db, 0, NULL, NULL);
-    database_return_reader(cache->database, connection);
+    database_return_reader(connection);
     return more < 0 && stop(context) ? -EINTR : cache_note(cache, more);
 }

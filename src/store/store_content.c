@@ -737,12 +737,11 @@ static const char raw_mark[] = "has_raw";
 
 static bool is_marked(struct contents *contents, const char *mark)
 {
-    struct connection *reader;
+    _cleanup_reader_ struct connection *reader = NULL;
     int64_t value = 0;
-    if (database_take_reader(contents->cache.cache->database, &reader) != 0)
-        return false;
-    int error = statements_integers(&reader->statements, CACHE_GET_MARK, &value, 1, "s", mark);
-    database_return_reader(contents->cache.cache->database, reader);
+    int error = database_take_reader(contents->cache.cache->database, &reader);
+    if (error == 0)
+        error = statements_integers(&reader->statements, CACHE_GET_MARK, &value, 1, "s", mark);
     return error == 0 && value != 0;
 }
 

@@ -75,7 +75,7 @@ static int64_t count_emails(const struct fixture *fixture)
     int64_t count = 0;
     assert_int_equal(0, database_begin_read(fixture->database, &connection));
     assert_int_equal(0, query_integer(connection->db, &count, "SELECT count(*) FROM emails", ""));
-    database_end_read(fixture->database, connection);
+    database_return_reader(connection);
     return count;
 }
 

@@ -97,7 +97,7 @@ static int64_t count(struct database *database)
     int64_t rows = -1;
     assert_int_equal(0, database_begin_read(database, &connection));
     assert_int_equal(0, query_integer(connection->db, &rows, "SELECT count(*) FROM settings", ""));
-    database_end_read(database, connection);
+    database_return_reader(connection);
     return rows;
 }
 
@@ -343,7 +343,7 @@ TEST_WITH(an_expendable_file_of_another_program_is_set_aside, set_up, tear_down)
         struct connection *connection = NULL;
         assert_int_equal(0, database_take_reader(fixture->database, &connection));
         assert_int_equal(0, query_execute(connection->db, foreign[i], ""));
-        database_return_reader(fixture->database, connection);
+        database_return_reader(connection);
         assert_int_equal(0, reopen(fixture, &expendable));
         assert_int_equal(0, count(fixture->database));
     }
@@ -381,7 +381,7 @@ TEST_WITH(a_renewal_waits_for_readers_and_empties_the_file, set_up, tear_down)
     for (int i = 0; i < 100; i++)
         assert_int_equal(0, query_integer(connection->db, &rows, "SELECT count(*) FROM settings", ""));
     assert_int_equal(1, rows);
-    database_end_read(fixture->database, connection);
+    database_return_reader(connection);
     assert_int_equal(0, pthread_join(thread, NULL));
     assert_int_equal(0, count(fixture->database));
     execute(fixture->database, INSERT("2"));

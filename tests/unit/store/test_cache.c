@@ -446,7 +446,7 @@ static int64_t count_rows(struct store_fixture *fixture, const char *table)
     snprintf(sql, sizeof(sql), "SELECT count(*) FROM %s", table);
     assert_int_equal(database_take_reader(database, &connection), 0);
     assert_int_equal(query_integer(connection->db, &count, sql, ""), 0);
-    database_return_reader(database, connection);
+    database_return_reader(connection);
     return count;
 }
 
