@@ -90,9 +90,6 @@ static void set_aside(const struct database *database)
     snprintf(from, sizeof(from), "%s-wal", database->path);
     unlink(from);
     snprintf(to, sizeof(to), "%s.set-aside", database->path);
-    /* rename(2) cannot replace a folder by a file, nor a file by a folder. */
-    if (unlink(to) != 0)
-        rmdir(to);
     if (rename(database->path, to) == 0)
         log_warning("%s cannot be read and is set aside as %s.set-aside; it is filled anew",
                     database->format->name, database->format->name);
@@ -140,7 +137,7 @@ static void close_connection(struct connection *connection)
 {
     statements_release(&connection->statements);
     sqlite3_close(connection->db);
-    connection->db = NULL;
+    *connection = (struct connection){.db = NULL};
 }
 
 static void free_connection(struct connection *connection)

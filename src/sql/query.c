@@ -51,7 +51,7 @@ static int error_of_result(int sqlite_result)
 
 int query_error_on(sqlite3 *db, int sqlite_result)
 {
-    int reason = (sqlite_result & 0xff) == SQLITE_CANTOPEN && db != NULL ? sqlite3_system_errno(db) : 0;
+    int reason = (sqlite_result & 0xff) == SQLITE_CANTOPEN ? sqlite3_system_errno(db) : 0;
     return reason > 0 ? -reason : error_of_result(sqlite_result);
 }
 
@@ -213,7 +213,6 @@ void statements_release(struct statements *statements)
 {
     for (size_t i = 0; i < STATEMENTS_MAX; i++)
         sqlite3_finalize(statements->prepared[i]);
-    statements_init(statements, NULL, statements->texts);
 }
 
 /* Does statements_begin(). */
@@ -222,8 +221,6 @@ static int begin(struct statements *statements, size_t number, sqlite3_stmt **re
 {
     sqlite3_stmt **statement = &statements->prepared[number];
     *ret_statement = NULL;
-    if (statements->db == NULL)
-        return -EINVAL;
     if (*statement == NULL) {
         int error = compile(statements->db, statements->texts[number], SQLITE_PREPARE_PERSISTENT, statement);
         if (error != 0)

@@ -52,7 +52,7 @@ enum {
     STATEMENTS_MAX = 64
 };
 
-struct statements {           /* used by one thread at a time; if all zeros, every run fails */
+struct statements {           /* used by one thread at a time */
     sqlite3 *db;              /* borrowed; close it after statements_release() */
     const char *const *texts; /* by number; static */
     sqlite3_stmt *prepared[STATEMENTS_MAX];

@@ -31,7 +31,6 @@ TEST(a_failed_open_returns_the_systems_errno)
 {
     assert_int_equal(open_and_use("/nowhere/at/all"), -ENOENT);
     assert_int_equal(query_error_on(NULL, SQLITE_CANTOPEN), -EACCES);
-    assert_int_equal(query_error_on(NULL, SQLITE_FULL), -ENOSPC);
 }
 
 /* SQLite opens the other files, such as the journal, only when a statement needs them. */
@@ -186,14 +185,6 @@ TEST_WITH(a_value_that_is_too_long_is_refused, set_up, tear_down)
     assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)7, text), -EMSGSIZE);
     assert_int_equal(statements_integers(statements, COUNT, &count, 1, ""), 0);
     assert_int_equal(count, 0);
-}
-
-TEST(statements_without_a_database_fail)
-{
-    struct statements statements;
-    statements_init(&statements, NULL, texts);
-    assert_int_equal(statements_execute(&statements, BEGIN, ""), -EINVAL);
-    statements_release(&statements);
 }
 
 TEST(query_first_returns_enoent_without_a_row)
