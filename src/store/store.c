@@ -62,8 +62,8 @@ int store_open(const struct store_config *config, struct store **ret_store, char
 
 void store_stop(struct store *store)
 {
+    contents_stop(store->contents); /* first, since the sync thread may wait for the probe */
     sync_stop(store->sync);
-    contents_stop(store->contents);
 }
 
 void store_free(struct store *store)

@@ -164,7 +164,7 @@ int store_jsonl_read(struct store_jsonl *open, uint64_t offset, char *ret_bytes,
 int64_t store_inboxes_changed_ms(struct store *store);
 
 /* Syncs one inbox (by folder name) or, with NULL, everything, completely (waits for the network). With NULL
- * it also waits for the probe of content, half a minute at most. Concurrent callers share a sync that starts
+ * it also waits for the probe of content (store_content.h). Concurrent callers share a sync that starts
  * after their calls. Return: 0; -ENOENT when there is no such inbox; -EHOSTUNREACH when the service cannot be
  * reached; -EACCES when it refuses the key; -EAGAIN when it is busy; -EINTR when cancelled; -EIO when an
  * answer cannot be used. The caller frees *ret_reason. */

@@ -22,6 +22,7 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "mail/message_id.h"
+#include "store/bounded_call.h"
 #include "store/index.h"
 #include "store/index_changes.h"
 #include "store/result_errno.h"
@@ -64,6 +65,7 @@ struct content_request {
     bool is_ahead;             /* fetched ahead of readers, within the bounds AHEAD_... */
     bool has_attachments;      /* the email's attachments are to be fetched ahead after its texts */
     bool is_known_to_exist;    /* the service has just shown that it has the email */
+    struct cancel *cancel;     /* cancels requests to the service */
 };
 
 struct too_long {
@@ -86,13 +88,12 @@ struct read_stream {
 };
 
 struct contents {
-    struct worker_job probe; /* first, since run_probe() casts it; in ahead_pool while is_probing */
-    struct store *store;     /* borrowed */
-    struct clock *clock;     /* borrowed */
+    struct store *store; /* borrowed */
+    struct clock *clock; /* borrowed */
     struct content_cache cache;
-    struct cancel cancel;            /* cancels requests to the service; set by contents_stop() */
+    struct cancel cancel;            /* set by contents_stop() */
     struct worker_pool *reader_pool; /* transfers that readers wait for */
-    struct worker_pool *ahead_pool;  /* transfers ahead of readers, and the probe */
+    struct worker_pool *ahead_pool;  /* transfers ahead of readers */
     atomic_bool has_content;
     atomic_bool has_raw;
     atomic_bool must_probe;     /* has_content and has_raw may be wrong */
@@ -100,13 +101,10 @@ struct contents {
     unsigned int probes_spared; /* probes skipped because of `missing`; used by the probe alone */
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* signalled at the end of a probe, and with is_stopping */
+    pthread_cond_t stopped; /* signalled with is_stopping */
     bool is_stopping;       /* protected by lock, like all below */
-    bool is_probing;
-    bool is_probe_wanted;  /* a sync ended after the current probe began */
-    bool is_probe_overdue; /* a wait for the current probe timed out */
-    GHashTable *loaded;    /* struct store_content (texts) by number of the email; owns references */
-    GQueue loaded_order;   /* the members of `loaded`, oldest first */
+    GHashTable *loaded;     /* struct store_content (texts) by number of the email; owns references */
+    GQueue loaded_order;    /* the members of `loaded`, oldest first */
     size_t loaded_bytes;
     GHashTable *transfers; /* struct content_transfer by key */
     struct read_stream streams[STREAMS_MAX];
@@ -123,7 +121,7 @@ struct content_transfer {
     struct worker_job job; /* first, since run_transfer() casts it */
     struct contents *contents;
     struct content_request request; /* owns its strings */
-    pthread_cond_t done; /* separate from `changed`, since hundreds of readers may wait for other transfers */
+    pthread_cond_t done;
     unsigned int references; /* one of the job, one of each reader; protected by the lock, like all below */
     bool is_done;
     int error;                     /* valid when done */
@@ -264,9 +262,9 @@ static int request_bytes(struct contents *contents, const struct content_request
     const struct content_target target = {
         .fd = fd, .max_bytes = request->is_ahead ? ahead_file_max_bytes(contents) : CONTENT_FILE_MAX_BYTES};
     if (request->part == CONTENT_PART_RAW)
-        service->ops->get_raw(service, query, &target, &contents->cancel, &len, ret);
+        service->ops->get_raw(service, query, &target, request->cancel, &len, ret);
     else
-        service->ops->get_attachment(service, query, request->attachment_id, &target, &contents->cancel, &len,
+        service->ops->get_attachment(service, query, request->attachment_id, &target, request->cancel, &len,
                                      ret);
     int error = ret->outcome == SERVICE_OK ? take_bytes(contents, request->part, fd, len, answer) : 0;
     if ((error != 0 || ret->outcome != SERVICE_OK) && answer->file_name[0] != '\0')
@@ -285,7 +283,7 @@ static int request_once(struct contents *contents, const struct content_request 
     if (request->part != CONTENT_PART_TEXTS)
         return request_bytes(contents, request, &query, answer, ret);
     _cleanup_email_content_ struct email_content fetched = {0};
-    service->ops->get_content(service, &query, &contents->cancel, &fetched, ret);
+    service->ops->get_content(service, &query, request->cancel, &fetched, ret);
     if (ret->outcome != SERVICE_OK)
         return 0;
     if (fetched.message_id != NULL)
@@ -293,7 +291,7 @@ static int request_once(struct contents *contents, const struct content_request 
     return content_folder_from_content(&fetched, &answer->content->folder);
 }
 
-/* Repeats the request while the service is busy. Return: 0; -errno, as in store_content.h. */
+/* Repeats the request of a reader while the service is busy. Return: 0; -errno, as in store_content.h. */
 static int request_with_retries(struct contents *contents, const struct content_request *request,
                                 struct content_answer *answer)
 {
@@ -307,12 +305,12 @@ static int request_with_retries(struct contents *contents, const struct content_
             error = result_errno_of_content(&result);
         }
         service_result_release(&result);
-        if (error == 0 || !is_busy || attempt == ATTEMPTS_MAX)
+        if (error == 0 || !is_busy || request->is_ahead || attempt == ATTEMPTS_MAX)
             return error;
         int64_t until_ms = clock_monotonic_ms(contents->clock) + delay_ms;
         LOCK_GUARD(&contents->lock);
         while (!contents->is_stopping && clock_monotonic_ms(contents->clock) < until_ms)
-            clock_wait(contents->clock, &contents->changed, &contents->lock, until_ms);
+            clock_wait(contents->clock, &contents->stopped, &contents->lock, until_ms);
     }
 }
 
@@ -557,7 +555,8 @@ static bool make_request(struct contents *contents, uint32_t email, enum content
                                         .email = email,
                                         .email_id = id,
                                         .attachment_id = attachment_id,
-                                        .is_ahead = is_ahead};
+                                        .is_ahead = is_ahead,
+                                        .cancel = &contents->cancel};
     return id != NULL;
 }
 
@@ -755,12 +754,14 @@ static struct service_capabilities get_capabilities(const struct contents *conte
 
 /* Fetches one part without looking into the cache. A long part ends with -EFBIG, which also proves that the
  * service has the part. */
-static int probe_part(struct contents *contents, uint32_t email, enum content_part part)
+static int probe_part(struct contents *contents, uint32_t email, enum content_part part,
+                      struct cancel *cancel)
 {
     struct content_request request;
     if (!make_request(contents, email, part, NULL, true, &request))
         return -ENOENT;
     request.is_known_to_exist = true;
+    request.cancel = cancel;
     struct content_answer answer = {.content = content_new(email)};
     int error = fetch_and_store(contents, &request, &answer);
     content_answer_release(&answer);
@@ -768,7 +769,7 @@ static int probe_part(struct contents *contents, uint32_t email, enum content_pa
 }
 
 /* Requests the content of one email after another until the capabilities are certain. */
-static void probe_some(struct contents *contents, bool is_in_doubt)
+static void probe_some(struct contents *contents, bool is_in_doubt, struct cancel *cancel)
 {
     struct index *index = &contents->store->index;
     uint32_t emails[PROBE_EMAILS_MAX];
@@ -780,15 +781,15 @@ static void probe_some(struct contents *contents, bool is_in_doubt)
         return;
     bool is_sure = false;
     bool is_missing = len > 0;
-    for (size_t i = 0; i < len && !is_sure; i++) {
+    for (size_t i = 0; i < len && !is_sure && !cancel_is_set(cancel); i++) {
         if (store_get_email_id(contents->store, emails[i]) == NULL)
             continue;
-        int error = probe_part(contents, emails[i], CONTENT_PART_TEXTS);
+        int error = probe_part(contents, emails[i], CONTENT_PART_TEXTS, cancel);
         is_sure = get_capabilities(contents).content == CAPABILITY_ABSENT;
         is_missing = is_missing && error == -ENOENT;
         if (error != 0 && error != -EFBIG)
             continue;
-        error = probe_part(contents, emails[i], CONTENT_PART_RAW);
+        error = probe_part(contents, emails[i], CONTENT_PART_RAW, cancel);
         is_sure = error == 0 || get_capabilities(contents).raw != CAPABILITY_UNKNOWN;
     }
     contents->missing = is_missing ? hash : 0;
@@ -827,53 +828,20 @@ static void publish_abilities(struct contents *contents)
         listener->abilities_changed(listener->context);
 }
 
-static void probe(struct contents *contents)
+static void probe(void *context, struct cancel *cancel)
 {
+    struct contents *contents = context;
     bool is_in_doubt = atomic_exchange(&contents->must_probe, false);
     const struct service_capabilities before = get_capabilities(contents);
     if (is_in_doubt || before.content != CAPABILITY_PRESENT || before.raw == CAPABILITY_UNKNOWN)
-        probe_some(contents, is_in_doubt);
+        probe_some(contents, is_in_doubt, cancel);
     publish_abilities(contents);
-}
-
-static void run_probe(struct worker_job *job)
-{
-    struct contents *contents = (struct contents *)job;
-    pthread_mutex_lock(&contents->lock);
-    while (contents->is_probe_wanted && !contents->is_stopping) {
-        contents->is_probe_wanted = false;
-        pthread_mutex_unlock(&contents->lock);
-        probe(contents);
-        pthread_mutex_lock(&contents->lock);
-    }
-    contents->is_probing = false;
-    contents->is_probe_overdue = false;
-    pthread_cond_broadcast(&contents->changed);
-    pthread_mutex_unlock(&contents->lock);
 }
 
 void contents_probe(struct contents *contents)
 {
-    if (contents == NULL)
-        return;
-    LOCK_GUARD(&contents->lock);
-    contents->is_probe_wanted = true;
-    if (!contents->is_probing && !contents->is_stopping)
-        contents->is_probing = worker_pool_submit(contents->ahead_pool, &contents->probe) == 0;
-}
-
-int contents_await_probe(struct contents *contents, struct cancel *cancel)
-{
-    int error = 0;
-    if (contents == NULL)
-        return 0;
-    int64_t until_ms = clock_monotonic_ms(contents->clock) + READER_WAIT_MS;
-    LOCK_GUARD(&contents->lock);
-    while (contents->is_probing && !contents->is_stopping && !contents->is_probe_overdue && error == 0)
-        error = wait_until(contents->clock, &contents->changed, &contents->lock, until_ms, cancel);
-    if (error == -ETIMEDOUT)
-        contents->is_probe_overdue = true;
-    return error == -EINTR ? error : 0;
+    if (contents != NULL)
+        (void)bounded_call(contents->clock, READER_WAIT_MS, &contents->cancel, probe, contents);
 }
 
 bool store_has_content(struct store *store)
@@ -895,13 +863,12 @@ int contents_new(struct store *store, int dir_fd, uint64_t max_bytes, struct con
         return -ENOMEM;
     contents->store = store;
     contents->clock = store->index.clock;
-    contents->probe.run = run_probe;
     contents->loaded = g_hash_table_new(NULL, NULL);
     contents->transfers = g_hash_table_new(g_int64_hash, g_int64_equal);
     g_queue_init(&contents->loaded_order);
     cancel_init(&contents->cancel);
     pthread_mutex_init(&contents->lock, NULL);
-    clock_condition_init(&contents->changed);
+    clock_condition_init(&contents->stopped);
     int error = content_cache_open(&contents->cache, &store->cache, dir_fd, max_bytes);
     if (error == 0)
         error = worker_pool_new("content", READER_TRANSFERS_MAX, &contents->reader_pool);
@@ -924,7 +891,7 @@ void contents_stop(struct contents *contents)
         return;
     pthread_mutex_lock(&contents->lock);
     contents->is_stopping = true;
-    pthread_cond_broadcast(&contents->changed);
+    pthread_cond_broadcast(&contents->stopped);
     GHashTableIter position;
     gpointer transfer;
     g_hash_table_iter_init(&position, contents->transfers);
@@ -950,7 +917,7 @@ void contents_free(struct contents *contents)
     g_hash_table_unref(contents->transfers);
     content_cache_release(&contents->cache);
     cancel_release(&contents->cancel);
-    pthread_cond_destroy(&contents->changed);
+    pthread_cond_destroy(&contents->stopped);
     pthread_mutex_destroy(&contents->lock);
     free(contents);
 }

@@ -67,10 +67,7 @@ void contents_stop(struct contents *contents);
 /* NULL-safe. */
 void contents_free(struct contents *contents);
 
-/* Starts a probe in the background, after a sync. NULL-safe. */
+/* Probes the service, for at most 30 s. NULL-safe. */
 void contents_probe(struct contents *contents);
-/* Waits until the current probe has ended, at most 30 s; does not wait for a probe for which another call has
- * timed out. Return: 0; -EINTR when `cancel` is set. NULL-safe. */
-int contents_await_probe(struct contents *contents, struct cancel *cancel);
 
 #endif

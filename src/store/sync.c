@@ -1047,10 +1047,7 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
             return reason_give(ret_reason, -ENOENT, "there is no inbox of this name");
         inbox = view.number;
     }
-    int error = sync_wait(store->sync, inbox, CLOCK_FOREVER, cancel, ret_reason);
-    if (error == 0 && inbox == SYNC_ALL && contents_await_probe(store->contents, cancel) != 0)
-        error = reason_give(ret_reason, -EINTR, "interrupted");
-    return error;
+    return sync_wait(store->sync, inbox, CLOCK_FOREVER, cancel, ret_reason);
 }
 
 void store_request_sync(struct store *store, const char *inbox_id)

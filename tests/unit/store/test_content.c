@@ -170,8 +170,7 @@ static void *sync_it(void *argument)
     return NULL;
 }
 
-/* An interrupted sync returns -EINTR. An unanswered probe delays one sync by half a minute, and no other. */
-TEST(a_sync_waits_a_bounded_time_for_the_probe_of_content)
+TEST(an_interrupted_sync_does_not_wait_for_the_probe)
 {
     struct store_fixture fixture;
     struct cancel cancel;
@@ -186,23 +185,31 @@ TEST(a_sync_waits_a_bounded_time_for_the_probe_of_content)
     cancel_set(&cancel);
     pthread_join(thread, NULL);
     assert_int_equal(interrupted.error, -EINTR);
+    fixture_close(&fixture); /* does not wait for the probe either */
+    cancel_release(&cancel);
+    fixture_release(&fixture);
+}
 
+TEST(an_unanswered_probe_ends_after_half_a_minute)
+{
+    struct store_fixture fixture;
+    pthread_t thread;
+    set_up(&fixture, 3);
+    fixture_start(&fixture);
+    fake_service_close_gate(fixture.fake, FAKE_GET_CONTENT);
     struct reader patient = {.fixture = &fixture};
     assert_int_equal(pthread_create(&thread, NULL, sync_it, &patient), 0);
-    fake_service_wait_count(fixture.fake, FAKE_LIST_INBOXES, 2);
-    /* The probe itself gives up after eight minutes: two for each of four emails. */
-    for (int i = 0; i < 6 * 60 && !patient.is_done; i++) {
-        fake_clock_advance(&fixture.clock, 1000);
-        usleep(10 * 1000);
-    }
-    assert_true(patient.is_done);
+    fake_service_wait_at_gate(fixture.fake, FAKE_GET_CONTENT, 1);
+    fake_clock_await_waiters(&fixture.clock, 2); /* for the end of the sync, and of the probe */
+    fake_clock_advance(&fixture.clock, 29 * 1000);
+    assert_false(patient.is_done);
+    fake_clock_advance(&fixture.clock, 1000);
     pthread_join(thread, NULL);
     assert_int_equal(patient.error, 0);
-    assert_int_equal(fixture_sync(&fixture), 0); /* does not wait for the probe */
     assert_false(store_has_content(fixture.store));
     fake_service_open_gate(fixture.fake, FAKE_GET_CONTENT);
-    await(has_all, &fixture);
-    cancel_release(&cancel);
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_true(has_all(&fixture));
     fixture_release(&fixture);
 }
 
