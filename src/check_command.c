@@ -371,7 +371,7 @@ static void check_state(struct check *check)
 {
     const struct options *options = check->options;
     bool is_local = mail_account_is_local(options->source);
-    _cleanup_free_ char *data_dir = is_local ? mail_account_local_path(options->source) : NULL;
+    _cleanup_free_ char *data_dir = is_local ? mail_account_data_dir(options->source) : NULL;
     if (data_dir != NULL)
         check_directory(check, "data", data_dir);
     else if (is_local)
@@ -389,7 +389,7 @@ static void check_state(struct check *check)
                         : "the source and the key, which are needed first");
         return;
     }
-    _cleanup_free_ char *path = state_dir_default(is_local ? real_data_dir : check->base, check->key);
+    _cleanup_free_ char *path = state_dir_default_path(is_local ? real_data_dir : check->base, check->key);
     if (path == NULL)
         report(check, "state", failed,
                "no place: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");

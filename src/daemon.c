@@ -48,19 +48,17 @@ enum {
 
 /* ---------------------------------------------------------------- the background */
 
-/* Exits with the status that the child writes to the pipe, or with the child's own if it ends before. */
+/* Exits with 0 when the child writes a byte to the pipe, or with the child's status if it ends before. */
 static _Noreturn void wait_for_child(int fd, pid_t child)
 {
-    char status = 1;
-    if (TEMP_FAILURE_RETRY(read(fd, &status, 1)) != 1) {
-        int wait_status = 0;
-        TEMP_FAILURE_RETRY(waitpid(child, &wait_status, 0));
-        if (WIFSIGNALED(wait_status))
-            log_error("ended by signal %d before the mount answered", WTERMSIG(wait_status));
-        status =
-            (char)(WIFEXITED(wait_status) && WEXITSTATUS(wait_status) != 0 ? WEXITSTATUS(wait_status) : 1);
-    }
-    _exit(status);
+    char ready;
+    int status = 0;
+    if (TEMP_FAILURE_RETRY(read(fd, &ready, 1)) == 1)
+        _exit(EXIT_SUCCESS);
+    TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
+    if (WIFSIGNALED(status))
+        log_error("ended by signal %d before the mount answered", WTERMSIG(status));
+    _exit(WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : EXIT_FAILURE);
 }
 
 /* Forks before any thread exists, for threads do not survive fork(2). The parent, which is

@@ -136,7 +136,7 @@ static bool has_data_dir(const char *source)
     return strncmp(source, "local:", 6) == 0 && source[6] != '\0';
 }
 
-char *mail_account_local_path(const char *source)
+char *mail_account_data_dir(const char *source)
 {
     return has_data_dir(source) ? g_strdup(source + strlen("local:"))
                                 : options_user_path("XDG_DATA_HOME", ".local/share", "inboxfs");
@@ -156,7 +156,7 @@ static int check_outside_mount(const struct options *options, const char *what, 
 static int open_state(const struct options *options, const char *name, const char *key,
                       struct mail_account *account)
 {
-    _cleanup_free_ char *path = options->state_dir == NULL ? state_dir_default(name, key) : NULL;
+    _cleanup_free_ char *path = options->state_dir == NULL ? state_dir_default_path(name, key) : NULL;
     const char *state_dir = options->state_dir != NULL ? options->state_dir : path;
     if (state_dir == NULL) {
         log_error(
@@ -186,7 +186,7 @@ static int open_state(const struct options *options, const char *name, const cha
  * the state directory's name is made. Returns 0 or -errno, which is logged. */
 static int open_data_dir(const struct options *options, struct mail_account *account, char **ret_path)
 {
-    _cleanup_free_ char *path = mail_account_local_path(options->source);
+    _cleanup_free_ char *path = mail_account_data_dir(options->source);
     if (path == NULL) {
         log_error("HOME is no absolute path: name the local service's directory, as local:DIR");
         return -ENODATA;

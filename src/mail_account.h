@@ -35,7 +35,7 @@ bool mail_account_is_local(const char *source);
 
 /* Returns the path of the data directory of `local[:DIR]` (the caller frees it); NULL without DIR if HOME and
  * XDG_DATA_HOME are no absolute paths. */
-char *mail_account_local_path(const char *source);
+char *mail_account_data_dir(const char *source);
 
 /* Opens the account, without a request. Returns 0 or -errno, which is logged. The caller always releases
  * *ret_account. */

@@ -42,9 +42,9 @@ static void write_line(struct progress *progress, const char *text)
         progress->is_shown = false;
     else if ((text[0] != '\0' || progress->is_shown) && poll(&terminal, 1, 0) == 1 &&
              (terminal.revents & POLLOUT) != 0) {
-        bool has_size = ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0;
+        ioctl(STDERR_FILENO, TIOCGWINSZ, &size); /* some terminals do not know their size, which stays 0 */
         /* One column is left free, so that no terminal begins another line. */
-        int columns = (has_size ? size.ws_col : USUAL_COLUMNS) - 1;
+        int columns = (size.ws_col > 0 ? size.ws_col : USUAL_COLUMNS) - 1;
         snprintf(line, sizeof(line), "%s%s", text[0] != '\0' ? LOG_PREFIX : "", text);
         int len = snprintf(output, sizeof(output), WIPE "%.*s", columns, line);
         progress->is_shown = write(STDERR_FILENO, output, (size_t)len) > 0 && text[0] != '\0';

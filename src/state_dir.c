@@ -32,7 +32,7 @@ enum {
     RUNNING_MARK = 'R',
 };
 
-char *state_dir_default(const char *base_url, const char *key)
+char *state_dir_default_path(const char *base_url, const char *key)
 {
     char service[65];
     char account[65];

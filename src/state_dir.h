@@ -12,7 +12,7 @@
  * Its name has the host and digests of both, so that no account's queue is ever sent with another account's
  * key. For the local service `base_url` is the path of its data directory, and `key` is NULL. The caller
  * frees it; NULL if neither XDG_STATE_HOME nor HOME is an absolute path. */
-char *state_dir_default(const char *base_url, const char *key);
+char *state_dir_default_path(const char *base_url, const char *key);
 
 /* Makes (0700), opens and locks the directory. Waits for a daemon that is ending, up to 20 s. Returns the
  * descriptor of the directory, and a descriptor that holds the lock in *ret_lock_fd; or -errno, which is

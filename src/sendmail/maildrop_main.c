@@ -65,7 +65,7 @@ struct usage {
 
 /* Adds this user's files in the folder. A file that is being written counts with the greatest size, so that
  * parallel writers cannot exceed the limit. Returns false if the folder cannot be read. */
-static bool add_files(const char *folder, struct usage *usage)
+static bool add_usage(const char *folder, struct usage *usage)
 {
     _cleanup_closedir_ DIR *entries = file_opendirat(AT_FDCWD, folder);
     const struct dirent *entry;
@@ -107,7 +107,7 @@ static int copy_input(int file)
 static int write_message(int folder, int file, const char *name)
 {
     struct usage usage = {0};
-    if (!add_files(MAILDROP_FOLDER, &usage) || !add_files(MAILDROP_FAILED, &usage))
+    if (!add_usage(MAILDROP_FOLDER, &usage) || !add_usage(MAILDROP_FAILED, &usage))
         return refuse(EX_TEMPFAIL, "cannot look into " MAILDROP_FOLDER " and " MAILDROP_FAILED, errno);
     if (getuid() != 0 && (usage.files > USER_MAX_FILES || usage.bytes > USER_MAX_BYTES))
         return refuse(EX_TEMPFAIL,

@@ -160,7 +160,7 @@ static int run(struct invocation *invocation)
         invocation->mode = MODE_SEND;
     switch (invocation->mode) {
     case MODE_LIST_QUEUE:
-        return mount_list_queue(invocation);
+        return mount_print_queue(invocation);
     case MODE_RUN_QUEUE:
         return maildrop_send_all(invocation);
     case MODE_SMTP:

@@ -160,7 +160,8 @@ static int append_recipients(struct composition *message, const struct mime_fiel
 static bool needs_rewriting(const struct composition *message, const char *address)
 {
     return message->names.mount >= 0 && !local_names_has_inbox(&message->names, address) &&
-           (message->invocation->rewrites_from || local_names_host(&message->names, address) != HOST_OTHER);
+           (message->invocation->rewrites_from ||
+            local_names_classify(&message->names, address) != HOST_OTHER);
 }
 
 /* Reads the one address of a From or of -f. Returns false if the text is not one address. */
@@ -209,7 +210,7 @@ static void append_from(struct composition *message, const struct address *from,
         append_address(message->draft, name != NULL ? name : "", sender);
         strbuf_append_char(message->draft, '\n');
     }
-    if (from == NULL || has_reply_to || local_names_host(&message->names, from->address) == HOST_LOCAL ||
+    if (from == NULL || has_reply_to || local_names_classify(&message->names, from->address) == HOST_LOCAL ||
         (sender != NULL && address_equals(from->address, sender)))
         return;
     strbuf_append_str(message->draft, "Reply-To: ");

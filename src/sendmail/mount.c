@@ -208,7 +208,7 @@ static json_t *read_receipt(int mount, const char *folder, const char *name)
 }
 
 /* Returns -1 if the message is neither sent nor failed; else the exit status. */
-static int settled_status(int mount, const char *name)
+static int report_outcome(int mount, const char *name)
 {
     json_auto_t *sent = read_receipt(mount, "sent", name);
     const char *id = json_string_value(json_object_get(sent, "id"));
@@ -232,7 +232,7 @@ int mount_wait_for_service(int mount, const char *name)
     snprintf(path, sizeof(path), "outbox/%s", name);
     for (int pause_ms = PAUSE_MIN_MS;; pause_ms = pause_ms < PAUSE_MAX_MS ? 2 * pause_ms : pause_ms) {
         bool is_waiting = fstatat(mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
-        int settled = settled_status(mount, name);
+        int settled = report_outcome(mount, name);
         if (settled >= 0)
             return settled;
         if (!is_waiting)
@@ -246,7 +246,7 @@ int mount_wait_for_service(int mount, const char *name)
 /* ---------------------------------------------------------------- the queue */
 
 /* Prints the messages of a folder, sorted by name. Returns their number, or -errno. */
-static int list_folder(int dir, const char *folder)
+static int print_folder(int dir, const char *folder)
 {
     struct dirent **entries = NULL;
     int count = scandirat(dir, folder, &entries, NULL, alphasort);
@@ -272,16 +272,16 @@ static int list_folder(int dir, const char *folder)
     return outbox_messages;
 }
 
-int mount_list_queue(const struct invocation *invocation)
+int mount_print_queue(const struct invocation *invocation)
 {
     _cleanup_free_ char *reason = NULL;
-    int maildrop_messages = list_folder(AT_FDCWD, MAILDROP_FOLDER);
+    int maildrop_messages = print_folder(AT_FDCWD, MAILDROP_FOLDER);
     _cleanup_close_ int mount = mount_open(invocation, &reason);
     if (mount < 0 && (maildrop_messages < 0 || invocation->mount != NULL))
         log_error("%s", reason);
     if (mount < 0)
         return maildrop_messages < 0 ? -mount : EX_OK;
-    int outbox_messages = list_folder(mount, "outbox");
+    int outbox_messages = print_folder(mount, "outbox");
     if (outbox_messages < 0)
         return complain(status_of_errno(-outbox_messages), "outbox: %s", strerrordesc_np(-outbox_messages));
     if (outbox_messages == 0 && maildrop_messages <= 0)

@@ -55,7 +55,7 @@ int recipients_add(struct recipients *recipients, const struct address *address)
 
 /* Adds the words of each line that has the word `host` (NULL: of all lines). A line has the form
  * "127.0.1.1 box.example.com box". */
-static void add_hosts(GHashTable *hosts, const char *path, const char *host)
+static void add_host_names(GHashTable *hosts, const char *path, const char *host)
 {
     char line[LINE_MAX_BYTES];
     _cleanup_fclose_ FILE *file = fopen(path, "re");
@@ -71,7 +71,7 @@ static void add_hosts(GHashTable *hosts, const char *path, const char *host)
     }
 }
 
-enum host local_names_host(const struct local_names *names, const char *address)
+enum host local_names_classify(const struct local_names *names, const char *address)
 {
     _cleanup_free_ char *domain = g_ascii_strdown(strrchr(address, '@') + 1, -1);
     if (strcmp(domain, NO_DOMAIN) == 0 || strcmp(domain, "localhost") == 0 ||
@@ -106,11 +106,11 @@ int local_names_init(struct local_names *names, const struct invocation *invocat
     };
     if (gethostname(host, sizeof(host) - 1) == 0 && host[0] != '\0') {
         char *lower = g_ascii_strdown(host, -1);
-        add_hosts(names->hosts, "/etc/hosts", lower);
+        add_host_names(names->hosts, "/etc/hosts", lower);
         g_hash_table_add(names->hosts, g_strndup(lower, strcspn(lower, ".")));
         g_hash_table_add(names->hosts, lower);
     }
-    add_hosts(names->hosts, "/etc/mailname", NULL);
+    add_host_names(names->hosts, "/etc/mailname", NULL);
     _cleanup_close_ int fd = open(names->path, O_RDONLY | O_CLOEXEC);
     int error = fd >= 0 ? file_read_fd(fd, ALIASES_MAX_BYTES, &names->aliases, &len) : -errno;
     if (error == 0 || (invocation->aliases == NULL && (error == -ENOENT || error == -EACCES)))
@@ -173,7 +173,7 @@ static int add_address(const struct local_names *names, const struct address *ad
                        const struct source *source, struct recipients *recipients)
 {
     const char *at = strrchr(address->address, '@');
-    enum host host = local_names_host(names, address->address);
+    enum host host = local_names_classify(names, address->address);
     bool has_domain = strcmp(at + 1, NO_DOMAIN) != 0;
     if (host == HOST_OTHER || (has_domain && local_names_has_inbox(names, address->address)))
         return recipients_add(recipients, address);

@@ -101,7 +101,7 @@ void local_names_release(struct local_names *names);
 /* Adds the recipients of an address list, with local names replaced by their aliases. Returns a status. */
 int local_names_resolve(const struct local_names *names, const char *text, struct recipients *recipients);
 
-enum host local_names_host(const struct local_names *names, const char *address);
+enum host local_names_classify(const struct local_names *names, const char *address);
 
 /* Returns true if the mount has an inbox of this address. */
 bool local_names_has_inbox(const struct local_names *names, const char *address);
@@ -135,7 +135,7 @@ int mount_wait_for_service(int mount, const char *name);
 
 /* Prints the messages in outbox/ as mailq does, and those in the maildrop if this user can read it. Returns a
  * status. */
-int mount_list_queue(const struct invocation *invocation);
+int mount_print_queue(const struct invocation *invocation);
 
 /* ---------------------------------------------------------------- all together (submit.c, smtp.c) */
 

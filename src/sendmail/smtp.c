@@ -53,8 +53,8 @@ static int send_message(const struct invocation *caller, const struct smtp_messa
 
 /* Sends the message, or checks the recipient if `message` is NULL, in a child process. `output` gets the
  * first line that the child writes on its standard output or error. Returns the status of the call. */
-static int run_call(const struct invocation *invocation, const struct smtp_message *message,
-                    const char *recipient, struct strbuf *output)
+static int run_in_child(const struct invocation *invocation, const struct smtp_message *message,
+                        const char *recipient, struct strbuf *output)
 {
     int ends[2];
     int status = 0;
@@ -93,7 +93,7 @@ static const char *make_answer(struct server *server, const struct smtp_message 
         [EX_USAGE] = "554 5.3.5", [EX_NOPERM] = "550 5.7.1", [EX_UNAVAILABLE] = "554 5.3.0",
     };
     _cleanup_strbuf_ struct strbuf output = STRBUF_INIT(OUTPUT_MAX_BYTES);
-    int status = run_call(server->invocation, message, recipient, &output);
+    int status = run_in_child(server->invocation, message, recipient, &output);
     const char *text = strbuf_str(&output);
     if (strncmp(text, prefix, strlen(prefix)) == 0)
         text += strlen(prefix);
