@@ -46,6 +46,14 @@ enum {
     MOUNT_EXIT_FAILURE = 32
 };
 
+/* Returns the exit status as mount(8) expects it, if mount(8) started the program. */
+static int exit_status(int status)
+{
+    if (status == EXIT_SUCCESS || !options_is_mount_helper())
+        return status;
+    return status == EXIT_USAGE ? MOUNT_EXIT_USAGE : MOUNT_EXIT_FAILURE;
+}
+
 /* ---------------------------------------------------------------- the background */
 
 /* Exits with 0 when the child writes a byte to the pipe, or with the child's status if it ends before. */
@@ -58,7 +66,7 @@ static _Noreturn void wait_for_child(int fd, pid_t child)
     TEMP_FAILURE_RETRY(waitpid(child, &status, 0));
     if (WIFSIGNALED(status))
         log_error("ended by signal %d before the mount answered", WTERMSIG(status));
-    _exit(WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : EXIT_FAILURE);
+    _exit(WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : exit_status(EXIT_FAILURE));
 }
 
 /* Forks before any thread exists, for threads do not survive fork(2). The parent, which is
@@ -407,8 +415,7 @@ static int serve(struct daemon *daemon, int ready_fd)
         notify_manager(daemon->manager, ready);
         /* The progress line would mix with the requests that -d shows. */
         struct progress progress = {.store = daemon->store, .outbox = daemon->outbox};
-        bool has_progress =
-            daemon->options->is_foreground && !daemon->options->is_debug && progress_begin(&progress);
+        bool has_progress = daemon->options->is_foreground && !daemon->options->is_debug && progress_begin();
         int number = network_watch_until_signal(&ending, daemon->store, has_progress ? &progress : NULL);
         log_debug("ending on signal %d", number);
         notify_manager(daemon->manager, "STOPPING=1");
@@ -468,7 +475,5 @@ int main(int argc, char **argv)
         break;
     }
     options_release(&options);
-    if (!options_is_mount_helper() || status == EXIT_SUCCESS)
-        return status;
-    return status == EXIT_USAGE ? MOUNT_EXIT_USAGE : MOUNT_EXIT_FAILURE;
+    return exit_status(status);
 }

@@ -75,7 +75,7 @@ void progress_refresh(struct progress *progress)
     progress->is_lasting = !is_idle;
 }
 
-bool progress_begin(struct progress *progress)
+bool progress_begin(void)
 {
     const char *kind = getenv("TERM");
     if (!isatty(STDERR_FILENO) || kind == NULL || strcmp(kind, "dumb") == 0)

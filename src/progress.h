@@ -24,7 +24,7 @@ struct progress {
 
 /* Makes each line of the log wipe the progress line first. Returns false if standard error is no terminal
  * that can show the line; then the caller calls no other function. */
-bool progress_begin(struct progress *progress);
+bool progress_begin(void);
 
 /* Rewrites the line, or wipes it. One thread calls this every PROGRESS_REFRESH_MS. */
 void progress_refresh(struct progress *progress);
