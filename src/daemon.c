@@ -69,9 +69,8 @@ static _Noreturn void wait_for_child(int fd, pid_t child)
     _exit(WIFEXITED(status) && WEXITSTATUS(status) != 0 ? WEXITSTATUS(status) : exit_status(EXIT_FAILURE));
 }
 
-/* Forks before any thread exists, for threads do not survive fork(2). The parent, which is
- * the command that the user typed, exits in wait_for_child(). Returns 0 in the child, with *ret_ready_fd; or
- * -errno. */
+/* Forks before any thread exists, for threads do not survive fork(2). The parent, which is the command that
+ * the user typed, exits in wait_for_child(). Returns 0 in the child, with *ret_ready_fd; or -errno. */
 static int background_start(int *ret_ready_fd)
 {
     int ends[2];
@@ -185,8 +184,7 @@ struct daemon {
     int failure_status;  /* the exit status if the daemon cannot start */
 };
 
-/* Logs what failed, with the layer's reason or, if it is NULL, the errno. Frees the reason. Returns `error`.
- */
+/* Logs what failed, with the layer's reason or, if it is NULL, the errno. Frees the reason. */
 static int log_failure(const char *what, int error, char *reason)
 {
     log_error("%s: %s", what, reason != NULL ? reason : strerror(-error));
@@ -206,7 +204,7 @@ static int find_email(void *context, const char *message_id, const char *from, c
     return store_find_by_message_id(context, message_id, from, ret_email_id);
 }
 
-/* Called by the outbox after each request: the store keeps whether the service can be reached. A request to
+/* Called by the outbox after each request: the store records whether the service can be reached. A request to
  * the local service may have delivered mail, so a sync follows at once. */
 static void report_contact(void *context, bool is_reached)
 {

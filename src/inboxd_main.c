@@ -31,7 +31,7 @@
 
 enum {
     EXIT_USAGE = 2,
-    OPTION_WORD = 1, /* getopt_long(3) returns it for an argument that is no option */
+    OPTION_WORD = 1, /* getopt_long(3) returns this value for an argument that is not an option */
     /* Each of these values, plus a number, is an option's value for getopt_long(3). */
     OPTION_DOOR = 1024,  /* added to the protocol */
     OPTION_VALUE = 2048, /* added to the offset of a text in struct arguments; given once at most */
@@ -50,7 +50,7 @@ struct arguments {
     size_t hosts_len;
     const char *tier;
     const char *sender; /* sender of the message to deliver */
-    char **words;       /* the arguments that are no options */
+    char **words;       /* the arguments that are not options */
     int words_len;
 };
 _Static_assert(sizeof(struct arguments) <= OPTION_FLAG - OPTION_VALUE, "the ranges of options overlap");

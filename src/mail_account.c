@@ -119,7 +119,7 @@ static int make_service(const struct api_config *config, struct mail_account *ac
 
 /* ---------------------------------------------------------------- directories */
 
-/* Returns the name of the variable that the path of a default directory begins with. */
+/* Returns the name of the environment variable that a default directory depends on. */
 static const char *directory_variable(const char *preferred)
 {
     const char *base = getenv(preferred);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opens the service, the API key and the state directory that the options name. For SOURCE `local[:DIR]`,
- * starts the local service in this process, on a Unix socket.
+ * Opens the service and the state directory that the options name, with the API key. For SOURCE
+ * `local[:DIR]`, starts the local service in this process, on a Unix socket.
  */
 #ifndef INBOXFS_MAIL_ACCOUNT_H
 #define INBOXFS_MAIL_ACCOUNT_H
@@ -33,8 +33,8 @@ int mail_account_check_authorities(const struct options *options, const char *ur
 
 bool mail_account_is_local(const char *source);
 
-/* Returns the path of the data directory of `local[:DIR]` (the caller frees it); NULL without DIR if HOME and
- * XDG_DATA_HOME are no absolute paths. */
+/* Returns the path of the data directory of `local[:DIR]` (the caller frees it); NULL without DIR if neither
+ * XDG_DATA_HOME nor HOME is an absolute path. */
 char *mail_account_data_dir(const char *source);
 
 /* Opens the account, without a request. Returns 0 or -errno, which is logged. The caller always releases

@@ -143,7 +143,7 @@ static const struct fuse_opt switches[] = {
     {"--version", offsetof(struct given, version), 1}, FUSE_OPT_END,
 };
 
-/* Switches that mount(8) passes to its helpers. Here -f is a test of the options. */
+/* Switches that mount(8) passes to its helpers. Here -f only checks the options. */
 static const struct fuse_opt helper_switches[] = {
     {"-f", offsetof(struct given, fake), 1},
     {"-n", UINT_MAX, FUSE_OPT_KEY_DISCARD},
@@ -197,7 +197,6 @@ static int find_option(const char *name, size_t len, enum option_scope scope)
     return found;
 }
 
-/* Sets the value, and frees an earlier one. */
 static void set_text(struct given *given, int option, const char *value)
 {
     free(given->values[option]);
@@ -491,8 +490,7 @@ static int read_config_file(struct given *given, const char *path, bool is_requi
             given->options->account, path, strerror(errno));
         return -ENOENT;
     }
-    /* If mount(8) starts the program for a user, HOME may still be root's, and the default file unreadable.
-     */
+    /* mount(8) may start the program for a user with root's HOME, whose file the user cannot read. */
     if (fd < 0 && !is_required && (errno == ENOENT || errno == EACCES)) {
         if (errno != ENOENT)
             log_warning("going on without the configuration %s: %s", path, strerror(errno));

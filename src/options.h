@@ -41,7 +41,7 @@ struct options {
 
 enum options_result {
     OPTIONS_RUN,    /* mount, or check */
-    OPTIONS_DONE,   /* help or version was printed; or the options are valid, and mount(8) asked no more */
+    OPTIONS_DONE,   /* help or version was printed, or mount(8) only checks the options, which are valid */
     OPTIONS_FAILED, /* the reason was logged */
 };
 
@@ -56,7 +56,7 @@ enum options_result options_read(int argc, char **argv, struct options *ret_opti
 void options_release(struct options *options);
 
 /* Returns the path of a user's folder or file: $VARIABLE/NAME if the variable holds an absolute path, else
- * ~/FOLDER/NAME. The caller frees it; NULL if HOME is no absolute path either. */
+ * ~/FOLDER/NAME. The caller frees it; NULL if HOME is not an absolute path either. */
 char *options_user_path(const char *variable, const char *folder, const char *name);
 
 #endif

@@ -22,8 +22,8 @@ struct progress {
     bool is_lasting;       /* the last refresh found work */
 };
 
-/* Makes each line of the log wipe the progress line first. Returns false if standard error is no terminal
- * that can show the line; then the caller calls no other function. */
+/* Makes each line of the log wipe the progress line first. Returns false if standard error is not a
+ * terminal that can show the line; then the caller calls no other function. */
 bool progress_begin(void);
 
 /* Rewrites the line, or wipes it. One thread calls this every PROGRESS_REFRESH_MS. */

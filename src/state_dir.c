@@ -28,7 +28,7 @@ enum {
     DIGEST_SHOWN = 12,
     LOCK_WAIT_MS = 20000,
     LOCK_PAUSE_MS = 20,
-    ENDING_MARK = 'E',
+    ENDING_MARK = 'E', /* the holder of the lock will soon release it */
     RUNNING_MARK = 'R',
 };
 
@@ -54,8 +54,8 @@ char *state_dir_default_path(const char *base_url, const char *key)
 
 /* ---------------------------------------------------------------- the lock file */
 
-/* The process that holds the lock. The file has one of the marks, then "PID MAJOR:MINOR MOUNTPOINT", or only
- * the PID before the process has mounted. The content is valid only while the lock is held. */
+/* The process that holds the lock. The file has one of the marks above, then "PID MAJOR:MINOR MOUNTPOINT", or
+ * only the PID before the process has mounted. The content is valid only while the lock is held. */
 struct holder {
     long pid;                  /* the process; 0: not known */
     dev_t device;              /* st_dev of the mount; valid if `mountpoint` is not "" */

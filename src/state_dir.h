@@ -25,8 +25,8 @@ void state_dir_announce_end(int lock_fd);
 /* Writes to the lock file where this daemon is mounted. `device` is the mount's st_dev. */
 void state_dir_announce_mount(int lock_fd, dev_t device, const char *mountpoint);
 
-/* Returns the process whose mount uses the directory; -1 if another process uses it; 0 if no process uses it.
- * Takes the lock for a moment, so a daemon that is starting tries again. */
+/* Returns the PID of the daemon whose mount uses the directory; -1 if a process that has no visible mount
+ * uses it; 0 if no process does. Holds the lock for a moment, so a daemon that is starting tries again. */
 long state_dir_find_mount(int dir_fd);
 
 #endif

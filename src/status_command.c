@@ -30,7 +30,7 @@
 enum {
     LINE_MAX_BYTES = 2048,
     ANSWER_TIMEOUT_S = 5, /* the daemon answers from memory, so a mount that takes longer does not work */
-    /* Results of show_mount() beyond every errno. */
+    /* Results of show_mount() that are greater than any errno. */
     OFFLINE = 254,   /* the status was shown; the service does not answer, or refuses the key */
     UNWRITTEN = 255, /* standard output cannot be written */
 };
@@ -60,7 +60,7 @@ static int64_t number_of(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-/* Writes the time between `date`, in the past or future, and now, as "3 min"; "" if `date` is no time. */
+/* Writes the time between `date`, in the past or future, and now, as "3 min"; "" if `date` is not a time. */
 static void describe_time(const char *date, time_t now, char ret_words[32])
 {
     g_autoptr(GDateTime) then = g_date_time_new_from_iso8601(date, NULL);
@@ -281,7 +281,7 @@ static int show_all(struct status_request *request)
             has_failed |= error != 0;
         } else if (error == -EACCES) {
             is_denied = true;
-        } else if (mountinfo_find(MOUNTINFO_INBOXFS, mount->path, 0, NULL)) { /* the mount did not end */
+        } else if (mountinfo_find(MOUNTINFO_INBOXFS, mount->path, 0, NULL)) { /* the mount still exists */
             log_mount_error(mount->path, error);
             has_failed = true;
         }

@@ -106,8 +106,8 @@ static int find_mount(const char *path, char ret_path[PATH_MAX], dev_t *ret_devi
     _cleanup_free_ char *parent_of = g_strdup(path);
     _cleanup_free_ char *name_of = g_strdup(path);
     const char *name = basename(name_of);
-    /* realpath(3) would hang on a mount that does not answer, so the path goes there without its last
-     * component, unless this component is not the name of a mount point. */
+    /* realpath(3) would hang on a mount that does not answer, so it gets the path without the last
+     * component, unless this component cannot be the name of a mount point. */
     bool is_nameless = strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "/") == 0;
     if (realpath(is_nameless ? path : dirname(parent_of), parent) == NULL)
         return -errno;

@@ -85,7 +85,7 @@ struct queue_run {
     unsigned int failed_messages;
 };
 
-/* Takes a string off the bytes. Returns NULL if the bytes have no NUL. */
+/* Removes the first string from the bytes, and returns it; NULL if the bytes have no NUL. */
 static const char *take_string(struct span *bytes)
 {
     const char *text = bytes->bytes;
@@ -96,8 +96,8 @@ static const char *take_string(struct span *bytes)
     return text;
 }
 
-/* Makes an invocation of a file's content, which its strings point into. The caller frees the array of
- * recipients, but not its strings. Returns 0 or -EBADMSG. */
+/* Parses the content of a file. The strings of the invocation point into the content; the caller frees only
+ * the array of recipients. Returns 0 or -EBADMSG. */
 static int parse_file(struct span content, struct invocation *invocation)
 {
     const char *flags = take_string(&content);
@@ -139,11 +139,11 @@ static int send_message(struct queue_run *run, struct invocation *invocation, co
     if (run->mount < 0)
         return EX_TEMPFAIL;
     snprintf(name, sizeof(name), "%s.eml", file_name);
-    /* After a crash a message that was sent may be in the maildrop still. */
+    /* After a crash a message that was sent may still be in the maildrop. */
     return mount_has_message(run->mount, name) ? EX_OK : submit_to_mount(invocation, run->mount, name);
 }
 
-/* Reads only regular files with one name, as inboxfs-maildrop makes them. Returns a status. */
+/* Reads only regular files with one link, as inboxfs-maildrop makes them. Returns a status. */
 static int send_file(struct queue_run *run, const char *name, uid_t *ret_owner)
 {
     struct stat status;

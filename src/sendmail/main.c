@@ -58,7 +58,7 @@ static int set_mode(const char *letter, struct invocation *invocation)
     return -1;
 }
 
-/* Takes -o. Other sendmails attach an argument to the flag; for some flags Exim takes the next argument, as
+/* Parses -o. Other sendmails attach an argument to the flag; for some flags Exim takes the next argument, as
  * in "-oMr local". */
 static void parse_o_option(struct invocation *invocation, char *const *argv)
 {
@@ -73,7 +73,7 @@ static void parse_o_option(struct invocation *invocation, char *const *argv)
         }
 }
 
-/* Takes an option that may not be given twice, so that a user cannot override the value in a line of sudoers.
+/* Sets an option that may not be given twice, so that a user cannot override the value in a line of sudoers.
  * Returns -1 to continue, else the exit status. */
 static int set_once(const char *name, const char **value)
 {

@@ -23,7 +23,7 @@ struct composition {
     struct local_names names;
     struct span text;        /* the message that was read; its line ends are LF */
     struct span header;      /* the fields in `text` */
-    struct span body;        /* the part of `text` behind the blank line */
+    struct span body;        /* the part of `text` after the blank line */
     struct recipients given; /* recipients that the arguments name */
     struct recipients named; /* recipients that the header names */
     bool has_recipients_field;
@@ -155,8 +155,8 @@ static int append_recipients(struct composition *message, const struct mime_fiel
     return status;
 }
 
-/* Returns true if the mount's sender must replace the address. An address of this machine is no inbox, so the
- * service refuses to send from it. */
+/* Returns true if the mount's sender must replace the address: the service refuses to send from an address
+ * that is not an inbox. */
 static bool needs_rewriting(const struct composition *message, const char *address)
 {
     return message->names.mount >= 0 && !local_names_has_inbox(&message->names, address) &&
@@ -178,7 +178,7 @@ static bool has_domain(const char *address)
     return strcmp(strrchr(address, '@') + 1, NO_DOMAIN) != 0;
 }
 
-/* Returns true if the From is to be sent unchanged. Cron's "root (Cron Daemon)", which is no address, and
+/* Returns true if the From is to be sent unchanged. Cron's "root (Cron Daemon)", which is not an address, and
  * mdadm's "root@box" are replaced; *ret_sender then has the From's address, if there is one. */
 static bool is_usable_from(const struct composition *message, const struct mime_field *field,
                            struct address_list *ret_sender)

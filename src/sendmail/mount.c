@@ -31,14 +31,14 @@
 
 enum {
     EVENTS_TAIL_BYTES = 64 * 1024,
-    SYSTEM_UID_MAX = 999, /* the greatest uid of a program's account on most systems */
+    SYSTEM_UID_MAX = 999, /* the greatest uid of a system account on most systems */
     PAUSE_MIN_MS = 20,    /* the first pause between two looks for an outcome */
     PAUSE_MAX_MS = 640,
 };
 
 /* ---------------------------------------------------------------- the mount */
 
-/* Returns false for a folder outside a mount: it could accept a message that no program would send. */
+/* Any folder but the root of a mount could accept a message that no program would send. */
 static bool is_mount_root(int fd)
 {
     struct statfs file_system;
@@ -53,7 +53,7 @@ static int refuse(int status, const char *reason, char **ret_reason)
     return -status;
 }
 
-/* Opens the only mount that this user can enter. Ignores mounts of other users unless they are programs'
+/* Opens the only mount that this user can enter. Ignores mounts of other users unless they are system
  * accounts, because any user can mount a file system of this type and let root enter it. */
 static int open_only_mount(char **ret_reason)
 {
@@ -67,7 +67,7 @@ static int open_only_mount(char **ret_reason)
         _cleanup_close_ int fd = is_trusted ? open(mount->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
         struct stat status;
         is_denied = is_denied || !is_trusted || (fd < 0 && errno == EACCES);
-        /* Another file system may be mounted over the path since, or the mount may have ended. */
+        /* Another file system may have been mounted over the path, or the mount may have ended. */
         if (fd < 0 || fstat(fd, &status) != 0 || status.st_dev != mount->device || !is_mount_root(fd))
             continue;
         if (found >= 0)
@@ -146,7 +146,7 @@ int mount_hand_in(int mount, const char *name, const struct strbuf *draft)
     char outbox_path[100];
     snprintf(draft_path, sizeof(draft_path), "drafts/.%s", name);
     snprintf(outbox_path, sizeof(outbox_path), "outbox/%s", name);
-    unlinkat(mount, draft_path, 0); /* a message of the maildrop keeps its name after a crash */
+    unlinkat(mount, draft_path, 0); /* left by a crash: a message of the maildrop keeps its name */
     _cleanup_close_ int fd = openat(mount, draft_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     int error = fd < 0 ? -errno : file_write_all(fd, draft->data, draft->len);
     if (error == 0 && close(TAKE_FD(fd)) != 0)

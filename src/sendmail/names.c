@@ -148,7 +148,7 @@ static bool is_local_name(const char *text)
     return len > 0 && len < 64 && text[len] == '\0' && text[0] != '-';
 }
 
-/* An address list. Errors show no text of a file, which the caller may not be allowed to read. */
+/* An address list. Error messages show no text of a file, which the caller may not be allowed to read. */
 struct source {
     const char *text;
     const char *name; /* the caller's local name that the text replaces; NULL if the caller wrote the text */
@@ -193,7 +193,7 @@ static int add_address(const struct local_names *names, const struct address *ad
     if (names->mount >= 0)
         return complain(EX_NOUSER, "%s is no email address: give it one in %s, or use --root=ADDRESS",
                         given_name, names->path);
-    /* The owner of the maildrop may have an alias. */
+    /* The owner of the maildrop may have an alias for the name. */
     _cleanup_free_ char *deferred = g_strconcat(name, "@localhost", NULL);
     return recipients_add(recipients, &(struct address){.address = deferred});
 }

@@ -84,7 +84,7 @@ int recipients_add(struct recipients *recipients, const struct address *address)
 /* The names of this machine, and its alias file. */
 struct local_names {
     GHashTable *hosts; /* the machine's names, in small letters */
-    int mount;         /* the mount, whose inboxes' addresses are no local names; -1 if there is none */
+    int mount;         /* root folder of the mount, whose inboxes are not local names; -1 if there is none */
     char *aliases;     /* the content of the alias file; NULL if there is none */
     const char *path;  /* path of the alias file */
     const char *root;  /* recipient of mail for local names without an alias; or NULL */

@@ -8,7 +8,7 @@
  * answer from both. The child process keeps a message from affecting the next message.
  *
  * A client whose first line ends with LF alone, as people and scripts write, may end all lines with LF. For
- * any other client LF alone is no line end, so that the text of a message cannot end the message.
+ * any other client LF alone is not a line end, so that the text of a message cannot end the message.
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -132,7 +132,7 @@ struct input {
     char previous; /* the byte received last */
 };
 
-/* Makes each LF without CR a CR LF, if the client's first line ended with LF alone. */
+/* Passes the bytes to the session, with CR LF for each LF if the client's first line ended with LF alone. */
 static void receive(struct input *input, struct smtp_session *session, const char *bytes, size_t len)
 {
     for (const char *newline; (newline = memchr(bytes, '\n', len)) != NULL;) {

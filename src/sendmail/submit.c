@@ -10,7 +10,7 @@
 #include "sendmail/maildrop.h"
 #include "sendmail/sendmail.h"
 
-/* *ret_mount is -1 if there is no mount, and the message can be left in the maildrop. Returns a status. */
+/* Sets *ret_mount to -1 if no mount can be opened, but the machine has a maildrop. Returns a status. */
 static int open_mount(const struct invocation *invocation, int *ret_mount)
 {
     _cleanup_free_ char *reason = NULL;
