@@ -121,7 +121,7 @@ static void blank_declaration(char *at)
 
 /* Returns the copy for the parser (free by g_free()). A start tag with more than ATTRIBUTES_MAX attributes,
  * or one that HTML parsers read differently, loses its attributes or becomes text. */
-static char *html_input_copy(const char *html, size_t len, size_t *ret_len)
+static char *copy_for_parser(const char *html, size_t len, size_t *ret_len)
 {
     char *copy = g_utf8_make_valid(html, (gssize)len);
     for (char *at = strchr(copy, '<'); at != NULL; at = strchr(at + 1, '<')) {
@@ -186,7 +186,7 @@ static const struct {
     [HTML_HIDDEN] = {" script style svg template title ", 0, NULL},
 };
 
-static enum html_meaning html_element_meaning(const char *name)
+static enum html_meaning meaning_of_element(const char *name)
 {
     char word[16];
     if (snprintf(word, sizeof(word), " %s ", name) >= (int)sizeof(word))
@@ -199,7 +199,7 @@ static enum html_meaning html_element_meaning(const char *name)
 
 /* Returns the value of an attribute, "" if it has no value; NULL if there is no such attribute. `attributes`
  * holds names and values in turn, then NULL; it may be NULL. */
-static const char *html_attribute(const char *const *attributes, const char *name)
+static const char *attribute_value(const char *const *attributes, const char *name)
 {
     for (size_t i = 0; attributes != NULL && attributes[i] != NULL; i += 2)
         if (strcmp(attributes[i], name) == 0)
@@ -210,7 +210,7 @@ static const char *html_attribute(const char *const *attributes, const char *nam
 /* Returns true if the style has a property that begins with this value. */
 static bool has_style(const char *const *attributes, const char *property, const char *value)
 {
-    const char *style = html_attribute(attributes, "style");
+    const char *style = attribute_value(attributes, "style");
     const char *at = style != NULL ? strcasestr(style, property) : NULL;
     if (at == NULL)
         return false;
@@ -227,7 +227,7 @@ enum {
 
 /* Returns the text to show for a link with this href, which may be NULL; the caller frees it. Returns NULL if
  * the address is of no use in a text file, is too long or holds blanks, or when out of memory. */
-static char *html_link_address(const char *href)
+static char *make_link_address(const char *href)
 {
     static const char *const schemes[] = {"http:", "https:", "mailto:", "tel:", "ftp:"};
     bool has_scheme = false;
@@ -261,7 +261,7 @@ static size_t len_without_slash(const char *text, size_t len)
 }
 
 /* Returns true if a link's text is its address, perhaps without the scheme or the slash at the end. */
-static bool html_link_is_said(const char *text, size_t len, const char *address)
+static bool is_link_text_the_address(const char *text, size_t len, const char *address)
 {
     const char *slashes = strstr(address, "://");
     size_t scheme = slashes != NULL                        ? (size_t)(slashes - address) + strlen("://")
@@ -332,14 +332,14 @@ static void text_layout_space(struct text_layout *layout, unsigned int blanks)
         layout->pending_blanks = blanks;
 }
 
-static unsigned int shown(unsigned int level)
+static unsigned int prefix_level(unsigned int level)
 {
     return level < TEXT_LAYOUT_LEVELS_MAX ? level : TEXT_LAYOUT_LEVELS_MAX;
 }
 
 static void begin_line(struct text_layout *layout)
 {
-    unsigned int level = shown(layout->level);
+    unsigned int level = prefix_level(layout->level);
     bool has_mark = layout->mark[0] != '\0' && level > 0;
     strbuf_append(layout->out, layout->prefix, layout->prefix_ends[has_mark ? level - 1 : level]);
     if (has_mark)
@@ -356,7 +356,7 @@ static void text_layout_append(struct text_layout *layout, const char *text, siz
         return;
     for (unsigned int i = 0; !text_layout_is_empty(layout) && i < layout->pending_breaks; i++) {
         if (i > 0) {
-            size_t prefix_len = layout->prefix_ends[shown(layout->lowest_level)];
+            size_t prefix_len = layout->prefix_ends[prefix_level(layout->lowest_level)];
             while (prefix_len > 0 && layout->prefix[prefix_len - 1] == ' ')
                 prefix_len--;
             strbuf_append(layout->out, layout->prefix, prefix_len);
@@ -507,7 +507,7 @@ static void end_link(struct html_reading *reading)
     }
     /* A link that has no text, such as a picture without a description, is left out unless the mail has no
      * other text. */
-    if (html_link_is_said(text, len, address) || (len == 0 && !reading->shows_all))
+    if (is_link_text_the_address(text, len, address) || (len == 0 && !reading->shows_all))
         return;
     set_apart_from_address(reading, "<", 1);
     text_layout_space(&reading->layout, 1);
@@ -519,7 +519,7 @@ static void end_link(struct html_reading *reading)
 
 static void read_image(struct html_reading *reading, const char *const *attributes)
 {
-    const char *description = html_attribute(attributes, "alt");
+    const char *description = attribute_value(attributes, "alt");
     reading->has_image = true;
     if (description == NULL || description[strspn(description, " \t\r\n")] == '\0')
         return;
@@ -537,7 +537,7 @@ static unsigned int *next_item(struct html_reading *reading)
 
 static void begin_list(struct html_reading *reading, const char *const *attributes, bool is_numbered)
 {
-    const char *start = html_attribute(attributes, "start");
+    const char *start = attribute_value(attributes, "start");
     long first = start != NULL ? strtol(start, NULL, 10) : 1;
     text_layout_break(&reading->layout, reading->lists == 0 ? 2 : 1);
     reading->lists++;
@@ -569,7 +569,7 @@ static void begin_heading(struct html_reading *reading, const char *name)
 }
 
 /* Returns true if the row's text is in one line so far. */
-static bool is_line(const struct html_reading *reading)
+static bool is_row_on_one_line(const struct html_reading *reading)
 {
     return reading->row.is_open && reading->layout.lines == reading->row.lines + 1;
 }
@@ -580,7 +580,7 @@ static bool breaks_row(const struct html_reading *reading)
     const struct table_row *row = &reading->row;
     bool is_empty = row->is_open && reading->layout.lines == row->lines;
     return row->cells > 0 && row->cell_begin == reading->layout.out->len &&
-           (is_empty ? row->follows_columns : row->cells > 1 && is_line(reading));
+           (is_empty ? row->follows_columns : row->cells > 1 && is_row_on_one_line(reading));
 }
 
 static void break_around(struct html_reading *reading, enum html_meaning meaning)
@@ -621,7 +621,7 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
         };
         break;
     case HTML_CELL:
-        if (reading->row.cells > 0 && is_line(reading))
+        if (reading->row.cells > 0 && is_row_on_one_line(reading))
             layout->pending_breaks = 0;
         reading->row.cells++;
         reading->row.cell_begin = layout->out->len;
@@ -640,7 +640,7 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
         break;
     case HTML_LINK:
         free(reading->link);
-        reading->link = html_link_address(html_attribute(attributes, "href"));
+        reading->link = make_link_address(attribute_value(attributes, "href"));
         reading->link_begin = layout->out->len;
         break;
     case HTML_IMAGE:
@@ -656,7 +656,7 @@ static void end_element(struct html_reading *reading, enum html_meaning meaning)
     struct text_layout *layout = &reading->layout;
     switch (meaning) {
     case HTML_ROW:
-        reading->row.follows_columns = reading->row.cells > 1 && is_line(reading);
+        reading->row.follows_columns = reading->row.cells > 1 && is_row_on_one_line(reading);
         reading->row.is_open = false;
         if (reading->row.follows_columns)
             layout->pending_breaks = 0;
@@ -719,7 +719,7 @@ static void on_begin(void *context, const xmlChar *xml_name, const xmlChar **xml
     struct html_reading *reading = &reader->reading;
     const char *name = (const char *)xml_name;
     const char *const *attributes = (const char *const *)xml_attributes;
-    enum html_meaning meaning = html_element_meaning(name);
+    enum html_meaning meaning = meaning_of_element(name);
     if (reader->resume_at >= 0)
         return;
     if (meaning == HTML_NONE &&
@@ -727,7 +727,7 @@ static void on_begin(void *context, const xmlChar *xml_name, const xmlChar **xml
          has_style(attributes, "float", "left") || has_style(attributes, "float", "right")))
         meaning = HTML_COLUMN;
     bool has_hiding_style =
-        has_style(attributes, "display", "none") || html_attribute(attributes, "hidden") != NULL;
+        has_style(attributes, "display", "none") || attribute_value(attributes, "hidden") != NULL;
     reading->open++;
     if (reading->hidden > 0 || meaning == HTML_HIDDEN || (has_hiding_style && !reading->shows_all))
         reading->hidden++;
@@ -749,7 +749,7 @@ static void on_end(void *context, const xmlChar *name)
     if (reader->reading.hidden > 0)
         reader->reading.hidden--;
     else
-        end_element(&reader->reading, html_element_meaning((const char *)name));
+        end_element(&reader->reading, meaning_of_element((const char *)name));
 }
 
 static void on_text(void *context, const xmlChar *text, int len)
@@ -761,7 +761,7 @@ static void on_text(void *context, const xmlChar *text, int len)
 
 /* Called by the parser to read more text. Reading from memory, each restarted parser would copy all the
  * remaining text. */
-static int hand_over(void *context, char *buffer, int size)
+static int read_source(void *context, char *buffer, int size)
 {
     struct source *source = context;
     size_t len = source->len < (size_t)size ? source->len : (size_t)size;
@@ -774,24 +774,24 @@ static int hand_over(void *context, char *buffer, int size)
 }
 
 /* Reads until the end, or until the parser has to be restarted. Returns the number of bytes read. */
-static size_t read_some(struct html_reader *reader, const char *html, size_t len)
+static size_t parse_until_stop(struct html_reader *reader, const char *html, size_t len)
 {
     static const int options = HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING |
                                HTML_PARSE_NONET | HTML_PARSE_NOIMPLIED | HTML_PARSE_IGNORE_ENC;
     struct source source = {prefix, strlen(prefix), html, len};
     reader->resume_at = -1;
-    xmlFreeDoc(htmlCtxtReadIO(reader->parser, hand_over, NULL, &source, NULL, "UTF-8", options));
+    xmlFreeDoc(htmlCtxtReadIO(reader->parser, read_source, NULL, &source, NULL, "UTF-8", options));
     if (reader->resume_at < (long)strlen(prefix))
         return len;
     size_t end = (size_t)reader->resume_at - strlen(prefix);
     return end < len ? end + strspn(html + end, "/>") : len;
 }
 
-static void read_all(struct html_reader *reader, const char *html, size_t len)
+static void parse_all(struct html_reader *reader, const char *html, size_t len)
 {
     struct html_reading *reading = &reader->reading;
     while (len > 0 && reading->layout.out->error == 0) {
-        size_t count = read_some(reader, html, len);
+        size_t count = parse_until_stop(reader, html, len);
         html += count;
         len -= count;
         /* Close all open elements. */
@@ -831,11 +831,11 @@ static int read_html(struct strbuf *out, const char *html, size_t len, unsigned 
     reader.parser = new_parser(&reader);
     if (reader.parser == NULL)
         return -ENOMEM;
-    g_autofree char *copy = html_input_copy(html, len, &len);
-    read_all(&reader, copy, len);
+    g_autofree char *copy = copy_for_parser(html, len, &len);
+    parse_all(&reader, copy, len);
     if (text_layout_is_empty(layout) && out->error == 0) {
         reader.reading.shows_all = true;
-        read_all(&reader, copy, len);
+        parse_all(&reader, copy, len);
     }
     if (text_layout_is_empty(layout) && reader.reading.has_image)
         text_layout_append(layout, "[image]", strlen("[image]"));

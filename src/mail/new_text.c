@@ -120,7 +120,7 @@ static bool contains(struct text_line line, const char *text, size_t len)
     return memmem(line.text, line.len, text, len) != NULL;
 }
 
-static bool is(struct text_line line, const char *text, size_t len)
+static bool equals(struct text_line line, const char *text, size_t len)
 {
     return line.len == len && begins(line, text, len);
 }
@@ -263,7 +263,7 @@ static enum phrase header_of(struct text_line line)
         return PHRASE_COUNT;
     struct text_line label = trim((struct text_line){.text = line.text, .len = len}, "*");
     for (enum phrase kind = PHRASE_FROM; kind <= PHRASE_SUBJECT; kind++)
-        if (has_phrase(label, is, kind))
+        if (has_phrase(label, equals, kind))
             return kind;
     return PHRASE_COUNT;
 }
@@ -400,7 +400,7 @@ static struct text_line read_line(const struct new_text *reading, const char *at
 }
 
 /* Returns the next line that is not blank; a blank line at the end. */
-static struct text_line read_next(const struct new_text *reading, const char *at)
+static struct text_line read_line_with_text(const struct new_text *reading, const char *at)
 {
     struct text_line line = {.text = "", .next = at};
     while (line.next != NULL && is_blank(line))
@@ -408,7 +408,7 @@ static struct text_line read_next(const struct new_text *reading, const char *at
     return line;
 }
 
-static void keep(struct new_text *reading, struct text_line line)
+static void keep_line(struct new_text *reading, struct text_line line)
 {
     if (is_blank(line)) {
         reading->blank_lines++;
@@ -469,7 +469,7 @@ static enum attribution find_attribution(const struct new_text *reading, struct 
         enum attribution found = attribution_of((struct text_line){.text = joined, .len = len});
         bool is_of_quote = found == ATTRIBUTION_OF_QUOTE && i == 0;
         *ret_next = line.next;
-        if (found == ATTRIBUTION_SURE || (is_of_quote && is_quoted(read_next(reading, line.next))))
+        if (found == ATTRIBUTION_SURE || (is_of_quote && is_quoted(read_line_with_text(reading, line.next))))
             return found;
         if (line.next == NULL)
             break;
@@ -497,7 +497,7 @@ static bool is_header_block(const struct new_text *reading, struct text_line lin
         without_label = header != PHRASE_COUNT ? 0 : without_label + 1;
         if (line.next == NULL)
             break;
-        line = read_next(reading, line.next);
+        line = read_line_with_text(reading, line.next);
     }
     int count =
         is_there[PHRASE_FROM] + is_there[PHRASE_DATE] + is_there[PHRASE_TO] + is_there[PHRASE_SUBJECT];
@@ -522,11 +522,11 @@ static bool is_signature(const struct new_text *reading, struct text_line line)
 {
     if (ends_with(line, "\r"))
         line.len--;
-    if (is(line, "-- ", 3) || (is(line, "--", 2) && is_near_end(reading, line)))
+    if (equals(line, "-- ", 3) || (equals(line, "--", 2) && is_near_end(reading, line)))
         return true;
     if (!is_rule(line))
         return false;
-    struct text_line next = read_next(reading, line.next);
+    struct text_line next = read_line_with_text(reading, line.next);
     return next.len <= MARK_MAX_BYTES && has_phrase(next, contains, PHRASE_LIST);
 }
 
@@ -547,7 +547,7 @@ static enum history find_history(const struct new_text *reading, struct text_lin
         return HISTORY_QUOTE;
     const char *next = NULL;
     enum attribution attribution = find_attribution(reading, line, &next);
-    if (attribution != ATTRIBUTION_NONE && is_quoted(read_next(reading, next))) {
+    if (attribution != ATTRIBUTION_NONE && is_quoted(read_line_with_text(reading, next))) {
         *ret_next = next;
         return HISTORY_ATTRIBUTION;
     }
@@ -598,7 +598,7 @@ static const char *skip_rests(struct new_text *reading, struct text_line quote)
 
 /* Reads the line or attribution at this position. Returns the position behind it; NULL at the end of the new
  * text. A forwarded mail is kept with all its quotes, since it is new to its recipient. */
-static const char *read_one(struct new_text *reading, const char *at)
+static const char *read_line_or_attribution(struct new_text *reading, const char *at)
 {
     struct text_line line = read_line(reading, at);
     const char *next = line.next;
@@ -608,7 +608,7 @@ static const char *read_one(struct new_text *reading, const char *at)
     if (reading->kind == NEW_TEXT_OF_FORWARD)
         reading->is_forward = reading->is_forward || history != HISTORY_NONE;
     if (reading->is_forward) {
-        keep(reading, line);
+        keep_line(reading, line);
         return line.next;
     }
     if (history == HISTORY_QUOTE || history == HISTORY_ATTRIBUTION) {
@@ -623,7 +623,7 @@ static const char *read_one(struct new_text *reading, const char *at)
         leave_out(reading, is_rule_or_of_device);
     reading->is_signature |= begins_signature;
     if (!reading->is_signature && !is_end)
-        keep(reading, line);
+        keep_line(reading, line);
     return is_end ? NULL : line.next;
 }
 
@@ -636,7 +636,7 @@ int new_text(struct strbuf *out, enum new_text_kind kind, const char *text, size
     if (kind == NEW_TEXT_OF_FIRST && is_answer(&reading, text))
         reading.kind = NEW_TEXT_OF_ANSWER;
     do {
-        at = read_one(&reading, at);
+        at = read_line_or_attribution(&reading, at);
     } while (at != NULL && out->error == 0);
     if (out->error == 0 && !reading.is_forward)
         leave_out(&reading, is_of_device);
