@@ -18,7 +18,7 @@
 #define REPLACEMENT "\xef\xbf\xbd" /* U+FFFD */
 
 enum {
-    LABEL_MAX_BYTES = 40, /* longer labels are unknown */
+    LABEL_MAX_BYTES = 40, /* a longer label names no charset */
     PIECE_BYTES = 1024,   /* output of one call of iconv */
 };
 
@@ -68,8 +68,8 @@ static bool has_label(const char *labels, const char *label, size_t len)
     return false;
 }
 
-/* Returns iconv's name of the charset, or NULL. A label that is not in the table must have a digit, as the
- * charsets of mail have: iconv's name for the locale's charset, for example, has none. */
+/* Returns iconv's name of the charset, or NULL. A label outside the table needs a digit: charsets of mail
+ * have one, and iconv's special names, such as that for the locale's charset, do not. */
 static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_BYTES + 1])
 {
     char simple[LABEL_MAX_BYTES + 1];
@@ -82,7 +82,7 @@ static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_
         if (g_ascii_isalnum(label[i]))
             simple[simple_len++] = g_ascii_tolower(label[i]);
         else if (strchr("-_.: '\"", label[i]) == NULL)
-            return NULL; /* iconv takes options behind a slash */
+            return NULL; /* iconv takes options after a slash */
         if (strchr(" '\"", label[i]) == NULL)
             name[name_len++] = label[i];
         has_digit = has_digit || g_ascii_isdigit(label[i]);
@@ -190,8 +190,8 @@ int charset_append(struct strbuf *text, const char *label, size_t label_len, con
     bool is_converted = name != NULL && !is_ascii && strcmp(name, "UTF-8") != 0;
     if (is_converted && append_converted(text, name, bytes, len, CHARSET_REFUSE) != -EILSEQ)
         return text->error;
-    /* ISO 2022 and HZ (RFC 1843) write characters in ASCII behind ESC, SO or "~{", which only looks like
-     * UTF-8. */
+    /* ISO 2022 and HZ (RFC 1843) write characters as ASCII after ESC, SO or "~{", so damaged text in these
+     * charsets passes for UTF-8. */
     if (damage == CHARSET_REFUSE && is_converted &&
         (memchr(bytes, '\x1b', len) != NULL || memchr(bytes, '\x0e', len) != NULL ||
          (strcmp(name, "HZ") == 0 && memmem(bytes, len, "~{", 2) != NULL)))

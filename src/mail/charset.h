@@ -2,9 +2,9 @@
 /*
  * Charsets: converts the text of senders to UTF-8.
  *
- * A label names a charset. Senders write labels in many ways and often wrongly: text labelled iso-8859-1 may
- * be windows-1252, and text labelled gb2312 may be GB 18030. Labels are read by the WHATWG Encoding Standard,
- * as in browsers and the large mail services. iconv(3) gets every label that the standard lacks.
+ * A label names a charset. Senders write labels in many ways and often wrongly, such as iso-8859-1 for
+ * windows-1252, or gb2312 for GB 18030. Labels are read by the WHATWG Encoding Standard, as in browsers and
+ * the large mail services. iconv(3) reads every label that the standard lacks.
  */
 #ifndef INBOXFS_MAIL_CHARSET_H
 #define INBOXFS_MAIL_CHARSET_H

@@ -26,7 +26,7 @@ enum {
     NUMBERS_IN_TURN = 20,
 };
 
-/* The body.txt of an email with an HTML body without text, such as pictures alone. */
+/* The body.txt of an email whose HTML body has no text, such as an email of pictures alone. */
 static const char nothing_to_read[] = "(This email has no text; what it shows is in body.html.)\n";
 
 struct content_entry *content_folder_add(struct content_folder *folder, enum content_kind kind,
@@ -75,7 +75,7 @@ static int add_bytes(struct content_folder *folder, enum content_kind kind, cons
 static const char control_shown[] = "\xef\xbf\xbd";
 
 /* Returns the text that replaces the first character, or NULL if the character is shown unchanged. Line ends
- * become LF. CHARACTER_MARK is not replaced, since texts in Hebrew and Arabic need these characters. */
+ * become LF. CHARACTER_MARK is not replaced, since texts in Hebrew and Arabic need such characters. */
 static const char *find_replacement(const char *text, size_t len, size_t *ret_character_len)
 {
     const struct character character = character_at(text, len);
@@ -93,7 +93,7 @@ static const char *find_replacement(const char *text, size_t len, size_t *ret_ch
     return is_obeyed ? control_shown : NULL;
 }
 
-/* Makes a stranger's text safe for cat(1). */
+/* Appends a stranger's text in a form that is safe for cat(1). */
 static int append_readable(struct strbuf *out, const char *text, size_t len)
 {
     size_t start = 0;
@@ -124,7 +124,7 @@ static int add_text(struct content_folder *folder, const char *name, const struc
     return text->bytes == NULL ? 0 : add_readable(folder, CONTENT_TEXT, name, "", text);
 }
 
-/* Appends the text of HTML that the plain text does not repeat. */
+/* Appends the text of the HTML on a new line. */
 static int append_html(struct strbuf *text, const struct email_text *html)
 {
     _cleanup_strbuf_ struct strbuf of_html = STRBUF_INIT(TEXT_MAX_BYTES);
@@ -213,8 +213,8 @@ static char *attachment_name(const struct email_attachment *attachment)
                          : file_name_shortened(strbuf_str(&name), FILE_NAME_MAX_BYTES - NAME_SPARE_BYTES);
 }
 
-/* Returns the name, numbered if `taken` has its file_name_fold() already, and adds the fold to `taken`. The
- * caller frees; NULL when out of memory. */
+/* Returns a name whose file_name_fold() is not in `taken`, by numbering `name` if needed, and adds the fold
+ * to `taken`. The caller frees; NULL when out of memory. */
 static char *unique_name(GHashTable *taken, const char *name)
 {
     char *unique = strdup(name);

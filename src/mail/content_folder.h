@@ -15,7 +15,7 @@ enum content_kind {
     CONTENT_HEAD = 1,   /* subject and addresses for a reply, as JSON that email_content_from_text() reads */
     CONTENT_TEXT,       /* a file of the folder: body.txt and so on */
     CONTENT_ATTACHMENT, /* name and id; the store fetches the bytes by the id */
-    CONTENT_PREVIOUS, /* an earlier email of the thread: its id, and its text if the mount lacks the email */
+    CONTENT_PREVIOUS,   /* an earlier email of the thread: id and text */
 };
 
 struct content_entry {
@@ -40,7 +40,6 @@ int content_folder_from_content(const struct email_content *content, struct cont
 struct content_entry *content_folder_add(struct content_folder *folder, enum content_kind kind,
                                          const char *name, const char *id);
 
-/* Finds an entry, or returns NULL. */
 const struct content_entry *content_folder_find(const struct content_folder *folder, enum content_kind kind,
                                                 const char *name);
 

@@ -13,9 +13,9 @@
  * without a time means 00:00 UTC. Return: 0; -EBADMSG if the text is not such a date. */
 int date_parse(const char *text, int64_t *ret_ms);
 
-/* Read a time of day (in milliseconds) or an offset (in minutes) at the beginning of *text, and move *text
- * behind it. Return false if there is no such value. A leap second counts as the first second of the next
- * minute. An offset is "+0100", "+01:00" or "+01", or lacks the first zero: "+100", "+1:00", "+1". */
+/* Read a time of day (in milliseconds) or an offset (in minutes) at the beginning of *text, and advance *text
+ * by its length. Return false if the text begins otherwise. A leap second counts as the first second of the
+ * next minute. An offset is "+0100", "+01:00" or "+01", or lacks the first zero: "+100", "+1:00", "+1". */
 bool date_take_time(const char **text, int64_t *ret_ms);
 bool date_take_offset(const char **text, int *ret_minutes);
 

@@ -17,8 +17,8 @@
 enum {
     KEY_CHARS = 8,
     DIGEST_CHARS = 64,
-    SUBJECT_MAX_BYTES = 1024,  /* bytes of a subject that are read; further bytes do not change the slug */
-    SAFE_TEXT_MAX_BYTES = 180, /* bytes of a text that are kept when it is made safe */
+    SUBJECT_MAX_BYTES = 1024,  /* bytes of a subject that are read */
+    SAFE_TEXT_MAX_BYTES = 180, /* bytes that file_name_from_text() keeps of a text that is not harmless */
     EXTENSION_MAX_BYTES = 32,  /* a longer extension counts as part of the stem */
 };
 
@@ -62,7 +62,7 @@ static void append_slug(struct strbuf *name, const char *subject)
         strbuf_append(name, text, len);
 }
 
-/* Makes "20261120T101436Z" of "2026-11-20T10:14:36.123Z". */
+/* Appends "20261120T101436Z". */
 static void append_date(struct strbuf *name, int64_t date_ms)
 {
     char text[32];
@@ -157,7 +157,7 @@ char *file_name_from_text(const char *text)
     if (file_name_is_harmless(text))
         return strdup(text);
 
-    /* The digest distinguishes texts that become equal when made safe. */
+    /* The digest distinguishes texts that differ only in replaced characters. */
     char digest[DIGEST_CHARS + 1];
     hash_sha256(text, strlen(text), digest);
     _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);

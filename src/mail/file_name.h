@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Makes and checks file names. No text of a sender can produce a `/`, a control character, a leading dot or
- * dash, invalid UTF-8 or a name over 255 bytes (filesystem contract, "Received mail"). The caller frees every
+ * dash, invalid UTF-8 or a name over 255 bytes (docs/FILESYSTEM.md, "Received mail"). The caller frees every
  * name that is returned. NULL means out of memory, unless stated otherwise.
  */
 #ifndef INBOXFS_MAIL_FILE_NAME_H
@@ -16,34 +16,34 @@ enum {
     FILE_NAME_SLUG_MAX_BYTES = 60,
 };
 
-/* Makes "20261120T101436Z_subject-slug_3c90c3cc": date or "nodate", slug or "no-subject", and the first 8
- * usable characters of the key. Two emails may get the same stem: the store makes names unique
- * (store/index_changes.h). `subject` may be NULL or invalid UTF-8. */
+/* Makes "20261120T101436Z_subject-slug_3c90c3cc" of the date (or "nodate"), the slug, and the first 8 letters
+ * and digits of the key (of the digest of a key that has fewer). Two emails may get the same stem; the store
+ * makes names unique (store/index_changes.h). `subject` may be NULL or invalid UTF-8. */
 char *file_name_stem(bool has_date, int64_t date_ms, const char *subject, const char *key);
 
-/* Makes "re-dinner" of "Re: Dinner!", or "no-subject" if no usable character is left. A slug has at most
- * FILE_NAME_SLUG_MAX_BYTES. */
+/* Turns "Re: Dinner!" into "re-dinner", and a subject without letters and digits into "no-subject". A slug
+ * has at most FILE_NAME_SLUG_MAX_BYTES. */
 char *file_name_slug(const char *subject);
 
 /* Appends a part of the key's digest to the stem. The caller passes `attempt` 1, 2 and so on until no other
  * email has the name. Equal arguments give equal stems. */
 char *file_name_stem_unique(const char *stem, const char *key, unsigned int attempt);
 
-/* Makes the name of an inbox's folder from its address or id: the text itself if it is harmless, else a
- * harmless form. */
+/* Turns the address or id of an inbox into the name of its folder: the text itself if it is harmless, else a
+ * harmless form with a part of the text's digest. */
 char *file_name_from_text(const char *text);
 
-/* Returns true if a file of this name is temporary: starts with ".", ends in "~" or one of the usual endings,
- * or is "4913" (vim's probe). */
+/* Returns true for the name of a temporary file: ".x", "x~", "x.tmp", "x.part", "x.swp" or "4913" (vim's
+ * probe). */
 bool file_name_is_temporary(const char *name);
 /* Returns true if a file of this name is a backup of another: "draft.bak", "#draft#". */
 bool file_name_is_backup(const char *name);
 
-/* Makes "report-2.pdf" of "report.pdf" and 2. Names over 255 bytes are cut at a character boundary. A leading
- * dot starts no extension. */
+/* Turns "report.pdf" and 2 into "report-2.pdf". Cuts the part before the number at a character boundary, so
+ * that the name has at most 255 bytes. A leading dot does not start an extension. */
 char *file_name_numbered(const char *name, unsigned int number);
 
-/* Reverses file_name_numbered(): "report.pdf" of "report-2.pdf". NULL also if there is no number. */
+/* Turns "report-2.pdf" into "report.pdf". Returns NULL also if the name has no number. */
 char *file_name_unnumbered(const char *name);
 
 /* Cuts the name to `max_bytes` (at least 64), before its extension and at a character boundary. */
@@ -52,15 +52,15 @@ char *file_name_shortened(const char *name, size_t max_bytes);
 /* Returns true if a directory and JSON can hold the name: 1 to 255 bytes of valid UTF-8 without `/`, neither
  * "." nor "..". */
 bool file_name_is_text(const char *name);
-/* Returns true if a multipart header can hold the name as well: it has no control characters. */
+/* Returns true if the name is text without control characters, so that a multipart header can hold it. */
 bool file_name_is_valid(const char *name);
-/* Returns true if a sender may choose the name: it is valid, and has no leading dot, and no leading dash that
- * would make it an option of a program called with `*`. */
+/* Returns true if a sender may choose the name: it is valid, and begins neither with a dot nor with a dash,
+ * which a program called with `*` would take for an option. */
 bool file_name_is_harmless(const char *name);
 
-/* Returns a text that is equal for all names that differ only in case or in Unicode normalisation. A
- * folder in which no two texts are equal can be copied to any file system. NULL also if the name is not
- * UTF-8. */
+/* Returns a text that is equal for all names that differ only in case or in Unicode normalisation. A folder
+ * of names with different texts can be copied to any file system. Returns NULL also if the name is not UTF-8.
+ */
 char *file_name_fold(const char *name);
 
 #endif

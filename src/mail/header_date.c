@@ -33,8 +33,8 @@ static void append_simplified(struct strbuf *date, const char *text)
         if (*text == ':')
             while (date->len > 0 && date->data[date->len - 1] == ' ')
                 strbuf_truncate(date, date->len - 1);
-        bool is_behind_colon = date->len > 0 && date->data[date->len - 1] == ':';
-        if (*text != ')' && !(*text == ' ' && is_behind_colon))
+        bool follows_colon = date->len > 0 && date->data[date->len - 1] == ':';
+        if (*text != ')' && !(*text == ' ' && follows_colon))
             strbuf_append_char(date, *text);
         text++;
     }
@@ -44,10 +44,10 @@ static void append_simplified(struct strbuf *date, const char *text)
 static void mend_dots(char *date)
 {
     for (char *blank = date; (blank = strchr(blank, ' ')) != NULL; blank++) {
-        bool is_behind_year = blank - date >= 4 && strspn(blank - 4, "0123456789") == 4;
+        bool follows_year = blank - date >= 4 && strspn(blank - 4, "0123456789") == 4;
         int len = 0;
         sscanf(blank, " %*2u.%*2u.%*2u%n", &len);
-        for (int i = 0; is_behind_year && i < len; i++)
+        for (int i = 0; follows_year && i < len; i++)
             if (blank[i] == '.')
                 blank[i] = ':';
     }
@@ -110,16 +110,16 @@ int header_date_parse(const char *value, size_t len, int64_t *ret_ms)
     mend_dots(date.data);
     _cleanup_strbuf_ struct strbuf day = STRBUF_INIT(2 * HEADER_DATE_MAX_BYTES);
     char *time = find_time(date.data);
-    const char *behind = time;
+    const char *after = time;
     int64_t time_ms = 0;
     if (time != NULL) {
-        if (!take_time_and_offset(&behind, &time_ms))
+        if (!take_time_and_offset(&after, &time_ms))
             return -EBADMSG;
         bool is_iso = time > date.data + 1 && strchr("Tt", time[-1]) != NULL && g_ascii_isdigit(time[-2]);
         strbuf_append(&day, date.data, (size_t)(time - date.data) - is_iso);
         strbuf_append_str(&day, " 00:00:00 ");
     }
-    strbuf_append_str(&day, time != NULL ? behind : date.data);
+    strbuf_append_str(&day, time != NULL ? after : date.data);
 
     GDateTime *midnight = g_mime_utils_header_decode_date(strbuf_str(&day));
     if (midnight == NULL)

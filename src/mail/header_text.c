@@ -17,7 +17,7 @@
 
 enum {
     CHARSET_MAX_BYTES = 60, /* length of the charset of an encoded word, with its language */
-    PIECES_MAX = 100,       /* pieces of a parameter; further ones are ignored */
+    PIECES_MAX = 100,       /* pieces of a parameter that are read */
     GROWTH_MAX = 16,        /* maximum bytes of text from one byte of a header */
 };
 
@@ -27,7 +27,7 @@ struct encoded_word {
     bool is_base64; /* else similar to quoted-printable */
     const char *content;
     size_t content_len;
-    const char *end; /* behind the "?=" */
+    const char *end; /* after the "?=" */
 };
 
 struct decoding {
@@ -51,8 +51,8 @@ static bool is_token(const char *text, size_t len)
     return len > 0;
 }
 
-/* Reads the encoded word at `start`. A hostile value can have an "=?" in every few bytes: once the rest of
- * the value has no "?=", *has_no_end prevents a search for each of them. */
+/* Reads the encoded word at `start`. A hostile value can have thousands of "=?": *has_no_end, which is set if
+ * the rest of the value has no "?=", prevents a search for the end of each. */
 static bool find_word(const char *start, const char *end, bool *has_no_end, struct encoded_word *ret_word)
 {
     if (*has_no_end || end - start < 2 || start[1] != '?')
@@ -121,7 +121,7 @@ static void end_words(struct decoding *decoding)
     strbuf_clear(&decoding->bytes);
 }
 
-/* Appends the text before, between or behind encoded words, except blanks alone between two words. */
+/* Appends the text before, between or after encoded words, except blanks alone between two words. */
 static void append_plain(struct decoding *decoding, const char *start, const char *end, bool is_before_word)
 {
     size_t len = (size_t)(end - start);
@@ -298,7 +298,8 @@ static const char *skip_to_semicolon(const char *at, const char *end)
     return at;
 }
 
-/* Finds the piece by the text between name and "=": nothing, "*", "*2" or "*2*". NULL for any other text. */
+/* Finds the piece by the text between name and "=": "", "*", "*2" or "*2*". Returns NULL for any other text.
+ */
 static struct piece *find_piece(struct parameter *parameter, const char *suffix, const char *end)
 {
     bool is_escaped = false;
@@ -360,8 +361,8 @@ static void append_piece(struct strbuf *flat, const struct piece *piece)
     }
 }
 
-/* Decodes pieces of which at least one is escaped. All are joined before the charset of the first piece is
- * applied, since a character may begin in one piece and end in the next. */
+/* Decodes pieces of which at least one is escaped. The pieces are joined before the charset of the first
+ * piece is applied, since a character may begin in one piece and end in the next. */
 static int decode_pieces(const struct parameter *parameter, char **ret_text)
 {
     const struct piece *pieces = parameter->pieces;
@@ -402,7 +403,7 @@ int header_text_decode_parameter(const char *value, size_t len, const char *name
         read_parameter(&parameter, at, next, name);
         at = next;
     }
-    /* If the parameter is written with and without pieces, the pieces are used: their text is better. */
+    /* If a sender writes the parameter with and without pieces, the pieces have the better text. */
     const struct piece *pieces = parameter.pieces;
     _cleanup_strbuf_ struct strbuf flat = STRBUF_INIT(parameter.max_bytes);
     for (size_t i = 0; i < PIECES_MAX && pieces[i].value != NULL; i++) {

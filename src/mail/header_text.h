@@ -3,9 +3,9 @@
  * Text in headers: decodes the value of a header to readable UTF-8.
  *
  * An encoded word (RFC 2047) is "=?charset?encoding?text?=". Words with only white space between them are one
- * text; a character may begin in one word and end in the next of the same charset. Words are decoded in any
- * position, also in the middle of an atom and within quotes, as other programs do. All other bytes are UTF-8,
- * or windows-1252 if they are not valid UTF-8.
+ * text; a character may begin in one word and end in the next word of the same charset. Words are decoded in
+ * any position, also in the middle of an atom and within quotes, as other programs do. All other bytes are
+ * read as UTF-8, or as windows-1252 if they are not valid UTF-8.
  *
  * Every value can be decoded: damaged bytes become U+FFFD or are kept unchanged. The text may hold control
  * characters, but no NUL. The caller frees it. Return: 0; -ENOMEM; other errnos as stated.

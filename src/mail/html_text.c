@@ -1,12 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file has five parts: the copy of the HTML for the parser, the meaning of elements, the addresses of
- * links, the layout of running text, and the reading that puts them together.
- *
  * libxml2 reports elements and text as it reads them (SAX); no tree is built, so memory does not grow with
  * their number. At each end tag libxml2 searches all open elements, so that a few megabytes of start tags and
  * unmatched end tags would keep it busy for hours. When too many elements are open, the parser is therefore
- * restarted behind the last start tag, as if all elements were closed.
+ * restarted after the last start tag, as if all elements were closed.
  */
 #include "mail/html_text.h"
 
@@ -28,8 +25,8 @@
 /* ---- the copy for the parser: valid UTF-8 without NULs, and without start tags of many attributes. The
  * parser compares each attribute of a tag with all before it, so that one tag of a few megabytes would keep
  * it busy for hours. All text that the parser may take for a start tag is checked, even inside a comment, a
- * script or another tag's attribute, since senders can make it unclear which of these a text is in. Tags are
- * changed in place, keep their length, and never make a comment or a script end elsewhere. */
+ * script or another tag's attribute, since senders can hide where these begin and end. A changed tag keeps
+ * its length, and the change moves no end of a comment or a script. */
 
 enum {
     ATTRIBUTES_MAX = 200,
@@ -55,7 +52,7 @@ static const char *skip_name(const char *at)
     return at;
 }
 
-/* Returns the position behind the attribute; NULL if it has no name, or no value behind its "=". */
+/* Returns the position after the attribute; NULL if it has no name, or no value after its "=". */
 static const char *skip_attribute(const char *at)
 {
     const char *end = skip_name(at);
@@ -71,8 +68,8 @@ static const char *skip_attribute(const char *at)
     return len > 0 ? value + len : NULL;
 }
 
-/* Takes the position behind a tag's name. Returns true if the tag has few attributes, and all HTML parsers
- * agree on where these begin and end. */
+/* Returns true if the tag whose name ends at `at` has few attributes, and all HTML parsers agree on where
+ * these attributes begin and end. */
 static bool is_plain(const char *at)
 {
     for (unsigned int attributes = 0; attributes <= ATTRIBUTES_MAX; attributes++) {
@@ -86,7 +83,8 @@ static bool is_plain(const char *at)
     return false;
 }
 
-/* Returns the ">" of a tag that is not plain; NULL if a comment or another tag may come before it. */
+/* Returns the ">" of a tag that is not plain; NULL if another tag or a comment may begin or end before this
+ * ">". */
 static char *find_odd_end(char *at)
 {
     for (size_t i = 0; i < ODD_TAG_MAX_BYTES && at[i] != '\0' && at[i] != '<'; i++)
@@ -98,13 +96,13 @@ static char *find_odd_end(char *at)
 static void defuse_start_tag(char *at)
 {
     const char *name = at + 1;
-    char *behind = at + (skip_name(name) - at);
-    bool begins_name = behind > name && !g_ascii_isdigit(*name) && *name != '-';
-    if (!begins_name || is_plain(behind))
+    char *after = at + (skip_name(name) - at);
+    bool begins_name = after > name && !g_ascii_isdigit(*name) && *name != '-';
+    if (!begins_name || is_plain(after))
         return;
-    char *end = find_odd_end(behind);
+    char *end = find_odd_end(after);
     if (end != NULL)
-        memset(behind, ' ', (size_t)(end - behind));
+        memset(after, ' ', (size_t)(end - after));
     else
         *at = ' ';
 }
@@ -140,7 +138,7 @@ enum html_meaning {
     HTML_NONE,
     HTML_LINE,      /* begins and ends a line */
     HTML_PARAGRAPH, /* set apart by blank lines */
-    HTML_HEADING,   /* HTML_HEADING to HTML_TABLE cannot be within a line of cells */
+    HTML_HEADING,   /* HTML_HEADING to HTML_TABLE end the row of a table around them */
     HTML_QUOTE,
     HTML_LIST,
     HTML_NUMBERED_LIST,
@@ -158,9 +156,9 @@ enum html_meaning {
     HTML_HIDDEN,
 };
 
-/* The elements of each meaning. The breaks around a list depend on its depth, and are not here. */
+/* The elements of each meaning. begin_list() and end_element() add the breaks around a list. */
 static const struct {
-    const char *names;   /* with a blank before and behind each */
+    const char *names;   /* with a blank before and after each */
     unsigned int breaks; /* line ends before and after the element; 2 leave a blank line */
     const char *prefix;  /* prefix of the element's lines, or NULL */
 } elements[] = {
@@ -401,12 +399,11 @@ static void text_layout_pop(struct text_layout *layout)
 /* ---- from elements to text */
 
 enum {
-    HTML_LISTS_MAX = 12 /* all deeper lists share one counter */
+    HTML_LISTS_MAX = 12 /* all lists that are nested deeper share one counter */
 };
 
-/* The innermost row of a table. Its cells share one line as long as the row's text fits on one, although mail
- * programs put each cell's text into a paragraph of its own. A heading, a list or another element from
- * HTML_HEADING to HTML_TABLE ends the row. */
+/* The innermost row of a table. The cells share one line until the text of a cell has a second line. The
+ * paragraph that mail programs put around the text of each cell does not begin a line. */
 struct table_row {
     bool is_open;
     bool follows_columns; /* the previous row was a line of several cells */
@@ -423,10 +420,10 @@ struct html_reading {
     bool shows_all; /* also shows text that a style hides */
     bool has_image;
     unsigned int open;                          /* number of open elements */
-    unsigned int hidden;                        /* open elements from the outermost hidden one inwards */
-    unsigned int preformatted;                  /* open preformatted elements */
-    unsigned int lists;                         /* open lists */
-    unsigned int next_item[HTML_LISTS_MAX + 1]; /* number by depth; 0 if not numbered; [0] outside lists */
+    unsigned int hidden;                        /* those from the outermost hidden element inwards */
+    unsigned int preformatted;                  /* number of open preformatted elements */
+    unsigned int lists;                         /* number of open lists */
+    unsigned int next_item[HTML_LISTS_MAX + 1]; /* by depth of the list; 0 if its items have no numbers */
     char *link;                                 /* address of the open link, or NULL */
     size_t link_begin;                          /* offset in the output at which the link's text begins */
     size_t address_end; /* offset in the output at which the last link's address ends; 0 before any link */
@@ -568,13 +565,13 @@ static void begin_heading(struct html_reading *reading, const char *name)
     text_layout_push(&reading->layout, "", mark + (level < LEVELS_MAX ? LEVELS_MAX - level : 0));
 }
 
-/* Returns true if the row's text is in one line so far. */
+/* Returns true if the row has text, which is all on one line. */
 static bool is_row_on_one_line(const struct html_reading *reading)
 {
     return reading->row.is_open && reading->layout.lines == reading->row.lines + 1;
 }
 
-/* Returns true if a line break here would be at the beginning of a cell, and split a row of columns. */
+/* Returns true if the current position is the beginning of a cell, and a line break would split the row. */
 static bool breaks_row(const struct html_reading *reading)
 {
     const struct table_row *row = &reading->row;
@@ -699,15 +696,15 @@ enum {
 struct html_reader {
     htmlParserCtxtPtr parser;
     struct html_reading reading;
-    long resume_at; /* offset at which the parser was stopped; -1 if it was not */
+    long resume_at; /* offset at which the parser was stopped, `prefix` included; -1 while it runs */
 };
 
 /* The text that the parser has not read yet. */
 struct source {
     const char *text;
     size_t len;
-    const char *behind; /* the text that follows; NULL if there is none */
-    size_t behind_len;
+    const char *after; /* the text that follows `text`, or NULL */
+    size_t after_len;
 };
 
 /* Precedes the HTML, since the parser puts text outside a body into paragraphs of its own. */
@@ -759,8 +756,8 @@ static void on_text(void *context, const xmlChar *text, int len)
         read_text(&reader->reading, (const char *)text, (size_t)len);
 }
 
-/* Called by the parser to read more text. Reading from memory, each restarted parser would copy all the
- * remaining text. */
+/* The parser calls this function for more text. If the parser read from memory, it would copy all the
+ * remaining text at each restart. */
 static int read_source(void *context, char *buffer, int size)
 {
     struct source *source = context;
@@ -768,12 +765,12 @@ static int read_source(void *context, char *buffer, int size)
     memcpy(buffer, source->text, len);
     source->text += len;
     source->len -= len;
-    if (source->len == 0 && source->behind != NULL)
-        *source = (struct source){TAKE_PTR(source->behind), source->behind_len, NULL, 0};
+    if (source->len == 0 && source->after != NULL)
+        *source = (struct source){TAKE_PTR(source->after), source->after_len, NULL, 0};
     return (int)len;
 }
 
-/* Reads until the end, or until the parser has to be restarted. Returns the number of bytes read. */
+/* Parses up to the end, or until too many elements are open. Returns the number of bytes read. */
 static size_t parse_until_stop(struct html_reader *reader, const char *html, size_t len)
 {
     static const int options = HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING |

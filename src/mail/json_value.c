@@ -17,7 +17,7 @@ enum {
     ESCAPE_LEN = 6 /* \u1234 */
 };
 
-/* Returns the code of the escape at the beginning of the text; -1 if there is no escape of four digits. */
+/* Returns the code of the escape \u1234 at the beginning of the text; -1 if the text begins otherwise. */
 static int read_escape(const char *text, size_t len)
 {
     int code = 0;
@@ -132,7 +132,7 @@ int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_val
     if (json_has_too_many_values(text, len, JSON_VALUES_MAX))
         return -EMSGSIZE;
     json_t *value = json_loadb(text, len, flags | JSON_ALLOW_NUL, &problem);
-    /* A second round is needed if jansson finds a NUL in a key only after the first round's replacements. */
+    /* jansson stops at the first error, so it may find a NUL in a key only after the first replacements. */
     for (int round = 0; round < 2 && value == NULL; round++) {
         _cleanup_strbuf_ struct strbuf mended = STRBUF_INIT(2 * len);
         mend(text, len, json_error_code(&problem) == json_error_null_byte_in_key, &mended);

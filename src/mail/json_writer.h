@@ -4,9 +4,9 @@
  * layout of JSON in the mount, and which characters are escaped.
  *
  * Strings may hold any bytes: invalid UTF-8 becomes U+FFFD, and every character that a terminal or an editor
- * obeys (base/character.h) is escaped. The caller keeps to the grammar (a key before each value of an object,
- * an end for each beginning); the writer does not check it. Values of jansson are also written here, since
- * jansson's own dump lacks these escapes.
+ * obeys (base/character.h) is escaped. The writer does not check the grammar: the caller writes a key before
+ * each value of an object, and ends what it begins. Values of jansson are also written here, since jansson's
+ * own dump lacks these escapes.
  */
 #ifndef INBOXFS_MAIL_JSON_WRITER_H
 #define INBOXFS_MAIL_JSON_WRITER_H
@@ -23,9 +23,9 @@ struct json_writer {
     struct strbuf *out;  /* borrowed; its sticky error is the writer's */
     unsigned int indent; /* spaces per level; 0 for all on one line */
     unsigned int depth;
-    bool is_empty; /* the current object or array has no member yet */
-    bool after_key;
-    size_t layout_bytes; /* number of bytes written as line breaks, indentation and blanks behind colons */
+    bool is_empty;       /* the current object or array has no member yet */
+    bool after_key;      /* a key was written last */
+    size_t layout_bytes; /* number of bytes written as line breaks, indentation and blanks after colons */
 };
 
 void json_writer_init(struct json_writer *writer, struct strbuf *out, unsigned int indent);
@@ -38,7 +38,7 @@ void json_key(struct json_writer *writer, const char *key);
 /* Turns the string that was written last into a key. */
 void json_end_key(struct json_writer *writer);
 
-/* These are not called json_string() and so on, because jansson has these names. */
+/* The names have "write", since jansson has a json_string() and so on. */
 void json_write_string(struct json_writer *writer, const char *text); /* NULL writes null */
 void json_write_string_n(struct json_writer *writer, const char *text, size_t len);
 void json_write_integer(struct json_writer *writer, int64_t number);

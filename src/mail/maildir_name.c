@@ -56,10 +56,10 @@ bool maildir_name_parse(const char *text, struct maildir_name *ret)
     for (size_t i = 0; i < sizeof(name.id); i++)
         name.id[i] =
             (unsigned char)(g_ascii_xdigit_value(id[2 * i]) << 4 | g_ascii_xdigit_value(id[2 * i + 1]));
-    const char *behind = id + 2 * sizeof(name.id);
-    if (!g_str_has_prefix(behind, host))
+    const char *after = id + 2 * sizeof(name.id);
+    if (!g_str_has_prefix(after, host))
         return false;
-    name.uid = (uint32_t)g_ascii_strtoull(behind + strlen(host), NULL, 10);
+    name.uid = (uint32_t)g_ascii_strtoull(after + strlen(host), NULL, 10);
     maildir_name_format(&name, again);
     if (name.uid == 0 || !g_str_has_prefix(text, again))
         return false;

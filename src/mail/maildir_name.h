@@ -27,12 +27,12 @@ struct maildir_name {
     uint64_t flags; /* 0 if has_info is false */
 };
 
-/* Returns the bit of a letter; 0 if it is no flag. */
+/* Returns the bit of a letter; 0 for any other character. */
 uint64_t maildir_flag(char letter);
 
 void maildir_name_format(const struct maildir_name *name, char ret_text[MAILDIR_NAME_SIZE]);
 
-/* Returns false if the text is not such a name. Flags may be in any order, and repeat. */
+/* Returns false if the text is not a name of this form. Flags may be in any order, and repeat. */
 bool maildir_name_parse(const char *text, struct maildir_name *ret);
 
 /* Returns true if both are names of one message, regardless of flags. */

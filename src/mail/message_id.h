@@ -2,8 +2,8 @@
 /*
  * Reads Message-IDs (RFC 5322, section 3.6.4), which headers write between `<` and `>`. In-Reply-To and
  * References may also hold phrases, commas, comments, ids folded in the middle, and ids in encoded words (RFC
- * 2047). Only texts in brackets are ids; blanks within an id, left by folding, are removed. In a value
- * without brackets, words with an `@` are ids if there are no other words.
+ * 2047). Only texts in brackets are ids; blanks that folding has left within an id are removed. In a value
+ * without brackets, words are ids if each of them has an `@`.
  *
  * All code that compares Message-IDs reads them here, so that the form in which an id was written does not
  * matter. Reading takes time in proportion to the text.
@@ -26,8 +26,8 @@ char **message_id_list(const char *value, size_t len);
 /* Returns the first id of message_id_list() (the caller frees); NULL if there is none or no memory. */
 char *message_id_first(const char *value, size_t len);
 
-/* Returns the id in the first header `Message-ID` of a message, which may be cut off behind that header; NULL
- * if there is none, or when out of memory. The caller frees. */
+/* Returns the id in the first header `Message-ID` of a message, of which the caller may pass only the
+ * beginning; NULL if there is none, or when out of memory. The caller frees. */
 char *message_id_of(const char *bytes, size_t len);
 
 #endif

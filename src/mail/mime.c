@@ -248,7 +248,8 @@ static int read_file_name(struct span header, char **ret_name)
                                            : error;
 }
 
-/* A file name counts only within a multipart: some programs add one to a message that is only a text. */
+/* A file name counts only within a multipart, since some programs add one to a message that is only a text.
+ */
 int mime_is_file(const struct mime_entity *leaf)
 {
     struct span disposition = first_token(mime_find_field(leaf->header, "Content-Disposition"));
@@ -291,8 +292,7 @@ static char *make_up_name(const char *type, size_t number)
     return asprintf(&name, "attachment-%zu%s", number, extension) < 0 ? NULL : name;
 }
 
-/* A name that is too long or holds a control character is corrected, not dropped, since programs need its
- * extension. */
+/* Corrects a name that is too long or holds a control character, since programs need the extension. */
 int mime_name_file(const struct mime_entity *part, size_t number, char **ret_name)
 {
     _cleanup_free_ char *given = NULL;
@@ -368,7 +368,7 @@ static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
 static int read_entity(struct reading *reading, struct span text, struct mime_entity *around,
                        unsigned int number);
 
-/* A multipart without parts may hold text: some programs put the parts behind the multipart. */
+/* A multipart without parts may hold text: some programs put the parts after the multipart. */
 static int read_without_parts(const struct reading *reading, struct mime_entity *entity, bool is_cut_off)
 {
     int result = report(reading, entity, is_cut_off ? MIME_CUT_OFF : MIME_NO_PARTS);

@@ -2,13 +2,13 @@
 /*
  * MIME (RFC 2045, 2046, 2183, 2387): splits messages and forms in memory, without copies.
  *
- * A `struct span` points into the caller's bytes; nothing is copied or changed. An entity is a header section
- * and a body: the whole message, or a part of a multipart. A multipart's body holds further entities, any
- * other entity is a leaf. mime_read() visits all entities in the order of the text, and gives each leaf a
- * role:
+ * A `struct span` points into the caller's bytes; nothing is copied or changed. An entity is the whole
+ * message or a part of a multipart, and has a header section and a body. A multipart's body holds further
+ * entities; any other entity is a leaf. mime_read() visits all entities in the order of the text, and gives
+ * each leaf a role:
  *
  * - a leaf is an attachment if its disposition says so, if it names a file within a multipart, or if its type
- *   is no prose (text/calendar, image/png);
+ *   is not prose (text/calendar, image/png);
  * - every other leaf is a text of the message, plain or HTML. One child of a multipart/alternative gives the
  *   plain text, and one the HTML. One child of a multipart/related gives the HTML.
  *
@@ -46,10 +46,10 @@ static inline bool span_begins_with(struct span span, const char *prefix)
 struct mime_field {
     struct span line; /* the whole field with its line ends */
     struct span name;
-    struct span value; /* behind the colon, with its line ends */
+    struct span value; /* after the colon, with its line ends */
 };
 
-/* Takes the first line off the text: its bytes, with the line end. */
+/* Takes the first line, with its line end, off the text. */
 struct span mime_take_line(struct span *text);
 
 /* Returns the length of the line "From …" that mbox files have before a message; 0 if the text has none. */
@@ -59,7 +59,7 @@ size_t mime_mbox_line_len(struct span text);
  * blanks may be before the colon. */
 bool mime_take_field(struct span *text, struct mime_field *ret_field);
 
-/* Splits an entity into the fields at its beginning, and the body behind the blank line. A line that is
+/* Splits an entity into the fields at its beginning, and the body after the blank line. A line that is
  * neither field nor blank begins the body. */
 void mime_split(struct span entity, struct span *ret_header, struct span *ret_body);
 
@@ -84,14 +84,14 @@ enum {
  * is malformed. */
 void mime_read_type(struct span header, const char *without, char ret_type[MIME_TYPE_SIZE]);
 
-/* Reads the Content-ID without its brackets; "" if there is none that a header and a link can hold. */
+/* Reads the Content-ID without its brackets; "" if there is none, or if it is too long or holds blanks. */
 void mime_content_id(struct span header, char ret_id[MIME_CONTENT_ID_SIZE]);
 
 /* ---------------------------------------------------------------- parts */
 
 /* The parts of a multipart body, one by one. */
 struct mime_parts {
-    struct span rest;     /* text not read yet; after the last part, the text behind the last boundary */
+    struct span rest;     /* text not read yet; after the last part, the text after the last boundary */
     const char *boundary; /* borrowed */
     size_t boundary_len;
     const char *begin; /* beginning of the current part; NULL before the first boundary */
@@ -125,7 +125,7 @@ struct mime_entity {
     unsigned int number;        /* position among the parts of `around`, from 1 */
     struct mime_entity *around; /* the multipart that holds the entity; NULL for the whole message */
     char *boundary;             /* boundary of a multipart, or NULL */
-    bool has_usual_text; /* a multipart/alternative has plain text or HTML, so no other type gives its text */
+    bool has_usual_text; /* a multipart/alternative with plain text or HTML, which no other type replaces */
     unsigned int plain_part; /* number of the part that gives a multipart/alternative its plain text, or 0 */
     unsigned int html_part;  /* number of the part that gives a multipart/alternative or /related its HTML */
 };
@@ -156,9 +156,9 @@ bool mime_is_type(const struct mime_entity *entity, const char *type);
  * else 0; -ENOMEM. */
 int mime_is_file(const struct mime_entity *leaf);
 
-/* Names the file of a part: the part's own name without folders, at most 255 bytes, with "_" for characters
- * that terminals obey; a part without a name gets one made of `number` and its type. The caller frees.
- * Return: 0 or -ENOMEM. */
+/* Names the file of a part: by the part's own name without folders, cut to 255 bytes, with "_" for characters
+ * that terminals obey; or, if the part has no name, by `number` and its type. The caller frees. Return: 0 or
+ * -ENOMEM. */
 int mime_name_file(const struct mime_entity *part, size_t number, char **ret_name);
 
 #endif

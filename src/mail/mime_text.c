@@ -17,7 +17,7 @@
 #include "mail/html_text.h"
 
 struct flowed_line {
-    const char *marks; /* quote marks, with the blanks between and behind them */
+    const char *marks; /* quote marks, with the blanks between and after them */
     size_t marks_len;
     size_t depth;        /* number of marks */
     const char *content; /* without the blank that RFC 3676 adds before "From " and ">" */
@@ -25,7 +25,7 @@ struct flowed_line {
     const char *line_end; /* "\r\n", "\n", or nothing in the last line */
     size_t line_end_len;
     bool is_apart; /* never joined with another line */
-    bool flows;    /* the next line may continue it */
+    bool flows;    /* the next line may continue this line */
 };
 
 /* Takes a line off the text, which must not be empty. A line that begins with a blank has no quote marks. */
@@ -151,7 +151,7 @@ static void append_cut(struct strbuf *out, const char *text, size_t len)
     strbuf_append(out, text, len <= room ? len : character_cut(text, len, room));
 }
 
-/* Appends a text, on a new line. */
+/* Appends a text on a new line. */
 static void append_piece(struct strbuf *out, const char *text, size_t len)
 {
     if (out->len > 0 && out->data[out->len - 1] != '\n')
@@ -227,7 +227,7 @@ static int append_html_as_plain(struct strbuf *out, const struct strbuf *html)
 }
 
 /* Joins the texts of this role. With `takes_other`, a piece without a text of this role gives its other text.
- * *ret_text is not set if no piece has a text. */
+ * Leaves *ret_text unchanged if there is no text. */
 static int join(const struct mime_texts *texts, enum mime_role role, bool takes_other, size_t max_bytes,
                 char **ret_text)
 {

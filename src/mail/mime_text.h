@@ -18,8 +18,8 @@
 
 struct mime_piece {
     const void *alternative; /* body of the outermost multipart/alternative around the text; NULL if none */
-    struct strbuf plain;     /* its data is NULL if the piece has no plain form; likewise html */
-    struct strbuf html;
+    struct strbuf plain;     /* `data` is NULL if the piece has no plain form */
+    struct strbuf html;      /* `data` is NULL if the piece has no HTML */
 };
 
 /* All zeros is an empty list. */
@@ -29,9 +29,9 @@ struct mime_texts {
 };
 
 /* Appends flowed text (RFC 3676) with each paragraph on one line. A line with a blank at its end continues in
- * the next line; with DelSp, this blank is removed. The blank that keeps a line from beginning with "From "
- * or ">" is also removed. Lines of different quote depth, blank lines and the separator of a signature ("--
- * ") are not joined; quote marks and line ends are kept. Takes any bytes. Return: 0 or the buffer's error. */
+ * the next line; with DelSp, this blank is removed. The blank that RFC 3676 adds before "From " and ">" is
+ * also removed. Lines of different quote depth, blank lines and the separator of a signature ("-- ") are not
+ * joined; quote marks and line ends are kept. Accepts any bytes. Return: 0 or the buffer's error. */
 int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_delsp);
 
 /* Decodes the text of a leaf to UTF-8 with LF line ends, without NULs, and joins the paragraphs of flowed

@@ -29,7 +29,7 @@ enum phrase {
     PHRASE_DEVICE, /* begins the line that a telephone adds to a mail */
     PHRASE_LIST,   /* in the footer that a mailing list adds, under a rule */
     PHRASE_ABOVE,  /* in the line above which an answer is to be written; in small letters */
-    PHRASE_ANSWER, /* needed in a line with PHRASE_ABOVE unless marks surround it; in small letters */
+    PHRASE_ANSWER, /* a line with PHRASE_ABOVE but no marks around it needs this one; in small letters */
     PHRASE_COUNT,
 };
 
@@ -107,7 +107,7 @@ static const char *const phrases[PHRASE_COUNT] = {
 struct text_line {
     const char *text;
     size_t len;
-    const char *next; /* the position behind the newline; NULL for the last line */
+    const char *next; /* the position after the newline; NULL for the last line */
 };
 
 static bool begins(struct text_line line, const char *text, size_t len)
@@ -375,8 +375,8 @@ enum {
     ATTRIBUTION_LINES_MAX = 4,
     HEADER_BLOCK_LINES = 12,
     HEADER_VALUE_LINES = 2,     /* consecutive lines without a label */
-    SHORT_SIGNATURE_LINES = 15, /* number of lines behind a "--" that begins a signature without its blank */
-    REST_LINES_MAX = 20,        /* number of lines without a mark that may continue a wrapped quoted line */
+    SHORT_SIGNATURE_LINES = 15, /* most lines of a signature after "--" without its blank */
+    REST_LINES_MAX = 20,        /* most lines without a mark that continue a wrapped quoted line */
 };
 
 struct new_text {
@@ -388,7 +388,7 @@ struct new_text {
     bool has_left_out;        /* text was left out since the last line that was kept */
     bool is_signature;        /* the current line is within a signature */
     bool is_forward;          /* the current line is within a forwarded mail */
-    bool is_wrapped;          /* the rest of a wrapped quoted line was found */
+    bool is_wrapped;          /* a rest of a wrapped quoted line was found (skip_rests()) */
 };
 
 static struct text_line read_line(const struct new_text *reading, const char *at)
@@ -399,7 +399,7 @@ static struct text_line read_line(const struct new_text *reading, const char *at
     return (struct text_line){at, (size_t)(line_end - at), next};
 }
 
-/* Returns the next line that is not blank; a blank line at the end. */
+/* Returns the next line that is not blank, or a blank line at the end of the text. */
 static struct text_line read_line_with_text(const struct new_text *reading, const char *at)
 {
     struct text_line line = {.text = "", .next = at};
@@ -425,7 +425,8 @@ static void keep_line(struct new_text *reading, struct text_line line)
 }
 
 /* Notes that text is left out here, and removes the last kept lines that are blank or that `is_left_out`
- * accepts. This callback accepts only short lines, so that no long line is searched repeatedly. */
+ * accepts. `is_left_out` accepts only lines of up to MARK_MAX_BYTES, so that no long line is searched
+ * repeatedly. */
 static void leave_out(struct new_text *reading, bool (*is_left_out)(struct text_line))
 {
     struct strbuf *out = reading->out;
@@ -443,15 +444,15 @@ static void leave_out(struct new_text *reading, bool (*is_left_out)(struct text_
     reading->has_left_out = true;
 }
 
-/* Returns true if the text ends within an address. Gmail may break an attribution before "> wrote:", and the
- * line with "> wrote:" is then no quote. */
+/* Returns true if the text ends within an address. Gmail may break an attribution before "> wrote:", so a
+ * line that begins with ">" after an open bracket is not a quote. */
 static bool has_open_bracket(const char *text, size_t len)
 {
     const char *open = memrchr(text, '<', len);
     return open != NULL && memchr(open, '>', (size_t)(text + len - open)) == NULL;
 }
 
-/* Returns the kind of attribution that begins with this line; *ret_next is the position behind it. */
+/* Returns the kind of attribution that begins with this line; *ret_next is the position after it. */
 static enum attribution find_attribution(const struct new_text *reading, struct text_line line,
                                          const char **ret_next)
 {
@@ -533,12 +534,12 @@ static bool is_signature(const struct new_text *reading, struct text_line line)
 enum history {
     HISTORY_NONE,
     HISTORY_QUOTE,
-    HISTORY_ATTRIBUTION, /* an attribution with a quote behind it */
+    HISTORY_ATTRIBUTION, /* an attribution, followed by a quote */
     HISTORY_HEADERS,     /* a block of headers; all the following text is history */
     HISTORY_MARKED,      /* a separator, reply line or sure attribution; all the following text is history */
 };
 
-/* Returns the kind of history that begins with this line; *ret_next is the position behind the line or the
+/* Returns the kind of history that begins with this line; *ret_next is the position after the line or the
  * attribution. */
 static enum history find_history(const struct new_text *reading, struct text_line line, const char **ret_next)
 {
@@ -572,9 +573,9 @@ static bool is_answer(const struct new_text *reading, const char *at)
     return false;
 }
 
-/* Returns the position behind a quoted line and its rests: the lines without a mark that a mail program makes
- * when it wraps a quoted line. A doubtful line counts as new text. A rest begins with a small letter; after
- * the first rest, later rests may begin with any letter if another quoted line follows them. */
+/* Returns the position after a quoted line and its rests. Rests are the lines without a mark into which a
+ * mail program wraps a quoted line. A line that may be new text is not skipped. The first rest begins with a
+ * small letter; later ones may begin with any letter if another quoted line follows them. */
 static const char *skip_rests(struct new_text *reading, struct text_line quote)
 {
     struct text_line before = quote;
@@ -596,7 +597,7 @@ static const char *skip_rests(struct new_text *reading, struct text_line quote)
     return before.next == NULL && is_small ? NULL : quote.next;
 }
 
-/* Reads the line or attribution at this position. Returns the position behind it; NULL at the end of the new
+/* Reads the line or attribution at this position. Returns the position after it; NULL at the end of the new
  * text. A forwarded mail is kept with all its quotes, since it is new to its recipient. */
 static const char *read_line_or_attribution(struct new_text *reading, const char *at)
 {

@@ -3,7 +3,7 @@
  * Finds the new text of a mail: its text without quoted history ("> ", "On … wrote:", "-----Original
  * Message-----", blocks of headers), signature ("-- "), the line that a telephone adds ("Sent from my …") and
  * the footer of a mailing list, in some twenty languages. Answers between the lines of a quote are kept as
- * separate paragraphs. A forwarded mail is kept with all the text behind it.
+ * separate paragraphs. A forwarded mail is kept with all the text after it.
  *
  * A first mail has no history: its quotes ("> npm install") and headers are its own text. The caller takes
  * the kind from the headers; a text that is clearly an answer is read as an answer.

@@ -23,22 +23,23 @@ enum reply_kind {
 /* The email that is answered. */
 struct reply_original {
     const char *email_id;
-    const char *inbox_address;        /* address of the inbox that has the email; NULL if not known */
+    const char *inbox_address;        /* address of the inbox that has the email, or NULL */
     const struct email_content *head; /* the email's subject and addresses */
     const char *const *own_addresses; /* addresses of all inboxes; REPLY_ALL leaves them out */
     size_t own_addresses_len;
 };
 
 /* Makes the request, as JSON text without the bodies (the caller frees): from_address, to_addresses,
- * cc_addresses, subject, existing_email_id, message_type, without empty lists. A reply goes to Reply-To,
- * unless that is the inbox itself, else to From; if the inbox itself wrote the original, to the original's
- * To. A reply to all also goes to To and Cc. A forward has no recipients. A text that is not an address is
- * kept in its list, and draft_parse() refuses a message that needs that text. Equal originals give equal
- * texts. Return: 0; -EMSGSIZE if the recipients exceed REPLY_MAX_BYTES; -ENOMEM. */
+ * cc_addresses, subject, existing_email_id, message_type, without empty lists. A reply is addressed to
+ * Reply-To, or to From if Reply-To is empty or the inbox itself, or to To if From is the inbox as well. A
+ * reply to all also has the addresses of To and Cc as recipients. A forward has no recipients. A text that is
+ * not an address is kept in its list, and draft_parse() refuses a message that needs that text. Equal
+ * originals give equal texts. Return: 0; -EMSGSIZE if the recipients exceed REPLY_MAX_BYTES; -ENOMEM.
+ */
 int reply_make(enum reply_kind kind, const struct reply_original *original, char **ret_reply);
 
-/* Makes "Re: Dinner" of "AW: Re: Dinner", and "Fwd: Re: Dinner" of "Re: Dinner": marks of other programs and
- * languages are not doubled. Control characters, line ends and characters that turn the direction of text
+/* Turns "AW: Re: Dinner" into "Re: Dinner", and "Re: Dinner" into "Fwd: Re: Dinner": marks of other programs
+ * and languages are not doubled. Control characters, line ends and characters that turn the direction of text
  * become blanks. `subject` may be NULL. The caller frees; NULL when out of memory. */
 char *reply_subject(enum reply_kind kind, const char *subject);
 
@@ -51,8 +52,8 @@ enum reply_mark {
 
 enum reply_mark reply_mark_of(const char *subject);
 
-/* Makes the file name of an answer, "re-dinner.eml", from the result of reply_make(). The caller frees; NULL
- * when out of memory. */
+/* Names the file of an answer, "re-dinner.eml", by the result of reply_make(). The caller frees; NULL when
+ * out of memory. */
 char *reply_file_name(const char *reply);
 
 #endif

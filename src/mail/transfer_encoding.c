@@ -34,7 +34,7 @@ static bool is_whole_base64(const char *text, size_t len)
     return padding <= 2 && (digits + padding) % 4 == 0;
 }
 
-/* The encodings by the names that are found in mail, also misspelt ones. */
+/* The names of encodings in mail, with common misspellings. */
 static const struct transfer_encoding {
     const char *name;
     GMimeContentEncoding encoding;
@@ -58,13 +58,13 @@ static const struct transfer_encoding {
 static const struct transfer_encoding *find_encoding(struct span header)
 {
     static const char before[] = " \t\r\n\"";
-    static const char behind[] = " \t\r\n\";,(";
+    static const char after[] = " \t\r\n\";,(";
     struct span value = mime_find_field(header, "Content-Transfer-Encoding");
     size_t start = 0;
     while (start < value.len && strchr(before, value.bytes[start]) != NULL)
         start++;
     size_t end = start;
-    while (end < value.len && strchr(behind, value.bytes[end]) == NULL)
+    while (end < value.len && strchr(after, value.bytes[end]) == NULL)
         end++;
     for (size_t i = 0; i < ARRAY_LEN(transfer_encodings); i++)
         if (strlen(transfer_encodings[i].name) == end - start &&
@@ -99,9 +99,9 @@ int transfer_encoding_decode(struct span header, struct span content, bool is_st
         return -EBADMSG;
     }
     /* GMime does not skip the lines up to "begin MODE NAME" (POSIX, uuencode(1)). */
-    bool is_behind_begin = encoding != GMIME_CONTENT_ENCODING_UUENCODE;
-    while (!is_behind_begin && content.len > 0)
-        is_behind_begin = span_begins_with(mime_take_line(&content), "begin ");
+    bool is_after_begin = encoding != GMIME_CONTENT_ENCODING_UUENCODE;
+    while (!is_after_begin && content.len > 0)
+        is_after_begin = span_begins_with(mime_take_line(&content), "begin ");
     GMimeEncoding state;
     g_mime_encoding_init_decode(&state, encoding);
     char *decoded = malloc(g_mime_encoding_outlen(&state, content.len) + 1);

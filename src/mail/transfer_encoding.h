@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Transfer encodings of MIME parts: RFC 2045 section 6, and the older uuencode. Misspelt names that are
- * common in mail are understood, such as "8bits" and "quoted-printable;".
+ * common in mail are accepted, such as "8bits" and "quoted-printable;".
  */
 #ifndef INBOXFS_MAIL_TRANSFER_ENCODING_H
 #define INBOXFS_MAIL_TRANSFER_ENCODING_H
