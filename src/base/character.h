@@ -2,7 +2,7 @@
 /*
  * Kinds of characters in text from strangers: senders, servers and programs that write into the mount. This
  * file alone decides which characters a terminal or an editor obeys instead of showing. Each caller decides
- * which of these kinds it replaces, escapes or refuses.
+ * which kinds it replaces, escapes or refuses.
  */
 #ifndef INBOXFS_BASE_CHARACTER_H
 #define INBOXFS_BASE_CHARACTER_H
@@ -16,7 +16,7 @@
 enum character_kind {
     CHARACTER_PLAIN = 0,
     CHARACTER_CONTROL = 1 << 0,   /* U+0000 to U+001F, U+007F to U+009F: C0 (line feed too), DEL, C1 */
-    CHARACTER_LINE_END = 1 << 1,  /* U+2028, U+2029: some programs break a line here */
+    CHARACTER_LINE_END = 1 << 1,  /* U+2028, U+2029: some programs end a line after them */
     CHARACTER_DIRECTION = 1 << 2, /* U+202A to U+202E, U+2066 to U+2069: change the text's direction */
     CHARACTER_MARK = 1 << 3,      /* U+061C, U+200E, U+200F: invisible characters with a direction. Hebrew and
                                      Arabic texts need them, but they can disguise a name */
@@ -70,7 +70,7 @@ static inline uint32_t character_bits(char byte)
     return (unsigned char)byte & 0x3f;
 }
 
-/* Returns the first character of the text, or its first byte when this byte is invalid. `len` must not be 0.
+/* Returns the first character of the text, or the first byte as an invalid one. `len` must not be 0.
  * UTF-8 is read strictly (RFC 3629): surrogates, overlong forms and codes above U+10FFFF are invalid.
  * The function is inline because bodies of megabytes go through it: inlining makes it four times as fast. */
 static inline struct character character_at(const char *text, size_t len)
@@ -105,8 +105,8 @@ static inline struct character character_at(const char *text, size_t len)
 /* Returns true if the text has a character of one of `kinds`. */
 bool character_has(const char *text, unsigned int kinds);
 
-/* Replaces each byte of the characters of `kinds` by `with`. Every byte has to go: to a terminal that does
- * not use UTF-8, the last byte of a C1 control is a control itself. */
+/* Replaces each byte of the characters of `kinds` by `with`. The last byte of a C1 control is itself a
+ * control on a terminal that does not use UTF-8. */
 void character_replace(char *text, unsigned int kinds, char with);
 
 /* The kinds to replace in text that is shown on one line, such as a line of the log. */

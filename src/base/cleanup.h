@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Cleanup attributes: a variable declared with one is released when it goes out of scope, also on an early
- * return. TAKE_PTR and TAKE_FD return the value of such a variable and leave NULL or -1 in it, so that it is
- * not released.
+ * Cleanup attributes: a variable with such an attribute is released at the end of its scope, also on an early
+ * return. TAKE_PTR and TAKE_FD return the value of a variable and set the variable to NULL or -1, so that the
+ * value is not released.
  */
 #ifndef INBOXFS_BASE_CLEANUP_H
 #define INBOXFS_BASE_CLEANUP_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The machine's clock: CLOCK_REALTIME for dates, CLOCK_MONOTONIC for waits, since no user can set it back.
+ * The machine's clock: CLOCK_REALTIME for dates; for waits CLOCK_MONOTONIC, which no user can set.
  */
 #include "base/clock.h"
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A replaceable clock: code that waits or dates takes a clock, and tests pass one that they move themselves.
+ * A replaceable clock: functions that wait or need the time have a clock as an argument, and tests pass a
+ * clock that the test moves.
  */
 #ifndef INBOXFS_BASE_CLOCK_H
 #define INBOXFS_BASE_CLOCK_H

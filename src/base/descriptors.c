@@ -16,8 +16,8 @@
 #include "base/cleanup.h"
 #include "base/log.h"
 
-/* /dev/null is opened in the wrong direction on purpose: otherwise standard input would read as an empty
- * message, and output that is lost would count as written. */
+/* Opens /dev/null in the wrong direction on purpose. Otherwise a program would take a closed standard input
+ * for an empty message, and would count lost output as written. */
 void descriptors_open_standard(void)
 {
     for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)

@@ -15,12 +15,14 @@ struct inherited_descriptors {
     size_t len;
 };
 
-/* Opens /dev/null on those of 0, 1 and 2 that are closed; reads and writes on them fail, as on a closed
- * descriptor. Call it before the program opens any file. Exits the process if /dev/null cannot be opened. */
+/* Opens /dev/null on each of the descriptors 0, 1 and 2 that is closed, in such a way that its reads and
+ * writes still fail. The program must not have opened any file before. Exits the process if it cannot open
+ * /dev/null. */
 void descriptors_open_standard(void);
 
-/* Lists the inherited descriptors above 2. They stay open at first, since the program may have to read one
- * (/dev/fd/63 as the key file). A failure is logged; descriptors that are not in the list stay open. */
+/* Lists the inherited descriptors above 2, but leaves them open, since the program may have to read from one
+ * of them (/dev/fd/63 as the key file). Logs a failure; descriptors that are not in the list then stay open.
+ */
 void descriptors_note_inherited(struct inherited_descriptors *ret_inherited);
 
 /* Closes the listed descriptors and frees the list. The program must have closed none of them before. */

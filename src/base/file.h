@@ -20,33 +20,33 @@ int file_pwrite_all(int fd, const void *bytes, size_t len, off_t offset);
  * at the end of the file; or -errno. */
 ssize_t file_pread_all(int fd, void *ret_bytes, size_t len, off_t offset);
 
-/* Reads the whole content of an open file, and puts a NUL behind it. The caller frees *ret_bytes. Return: 0;
+/* Reads the whole content of an open file, and puts a NUL after it. The caller frees *ret_bytes. Return: 0;
  * -EFBIG when the file is longer than `max_bytes`; -ENOMEM; or -errno. */
 int file_read_fd(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len);
 
-/* Like file_read_fd(), also for a pipe; waits until the writer closes the pipe. */
+/* Does file_read_fd(), also for a pipe, whose end it waits for. */
 int file_read_input(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len);
 
 /* Opens a file and does file_read_fd(). Return: also -ELOOP when the name is a symbolic link. */
 int file_read_at(int dir_fd, const char *name, size_t max_bytes, char **ret_bytes, size_t *ret_len);
 
-/* Replaces or makes the file `name` atomically; it is durable when 0 is returned. Overwrites NAME.new, its
- * temporary file. Return: also -ENAMETOOLONG when NAME.new is too long. */
+/* Replaces or makes the file `name` atomically; the file is durable when the function returns 0. Overwrites
+ * the temporary file NAME.new. Return: also -ENAMETOOLONG when NAME.new is too long. */
 int file_replace_at(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode);
 
-/* Like file_replace_at(), but the caller fsyncs the directory, once for several files. */
+/* Does file_replace_at() without the fsync of the directory, which the caller does once for several files. */
 int file_replace_lazily_at(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode);
 
 /* Calls fsync(2) for a file or directory. */
 int file_sync(int fd);
 
-/* Starts the write-back of `len` bytes from `offset` on (0: up to the end), so that a later file_sync() waits
+/* Starts the write-back of `len` bytes at `offset` (0: up to the end), so that a later file_sync() waits
  * less. Does not wait, and ignores failures; nothing is durable before file_sync(). */
 void file_begin_sync(int fd, off_t offset, off_t len);
 
-/* Opens a directory. Makes it and its parents (0700) if they are missing, and their names durable. Follows
- * symbolic links if `dir_fd` is AT_FDCWD, since these links are the user's own. Return: the descriptor, which
- * the caller closes; -ELOOP when a link is on the path and `dir_fd` is a descriptor; or -errno. */
+/* Opens a directory. Makes missing directories of the path (0700), with durable names. Follows symbolic links
+ * only if `dir_fd` is AT_FDCWD, since the user chose such a path. Return: the descriptor, which the caller
+ * closes; -ELOOP when a link is on the path and `dir_fd` is a descriptor; or -errno. */
 int file_open_dir(int dir_fd, const char *path);
 
 /* Like opendir(3), for a path below `dir_fd`. */
@@ -57,7 +57,7 @@ DIR *file_opendirat(int dir_fd, const char *path);
 bool file_is_below(const char *path, const char *directory);
 
 /* Returns NULL if the directory belongs to this user and no other user can write to it; otherwise a static
- * sentence on how to repair that. */
+ * text that says what is wrong and what the user can do. */
 const char *file_why_not_private(int dir_fd);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Three hashes of bytes: a fast one, for tables and for finding damage; a digest that cannot be forged, for
+ * Three hashes of bytes: a fast hash, for tables and for finding damage; a digest that cannot be forged, for
  * finding edits and for records without an id; and a digest with a key, which proves who wrote the bytes.
  */
 #ifndef INBOXFS_BASE_HASH_H
@@ -10,7 +10,7 @@
 #include <stdint.h>
 
 /* Returns a fast hash, which an attacker can forge. Every change within one aligned word of eight bytes
- * changes the hash. It depends on the byte order of the machine. */
+ * changes the hash. The hash depends on the byte order of the machine. */
 uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t len);
 
 /* A GHashFunc for keys that come from strangers. Its seed is random in each process, so that a stranger

@@ -8,8 +8,9 @@
  *     return pop_locked(queue);
  *
  * The value of a `return` is computed with the lock held. Variables with a cleanup attribute are released in
- * reverse order: with the lock held if they are declared after the guard, without it if before. A function
- * that must release the lock in between, or that calls a function that may wait, uses no guard.
+ * reverse order: with the lock held if their declaration follows the guard, else after the lock is released.
+ * A function that must release the lock in between, or that calls a function that may wait, does not use a
+ * guard.
  */
 #ifndef INBOXFS_BASE_LOCK_H
 #define INBOXFS_BASE_LOCK_H
@@ -18,11 +19,11 @@
 
 #include "base/cleanup.h"
 
-/* Waits for the mutex (a pthread_mutex_t pointer) and keeps it until the end of the block. */
+/* Waits for the mutex (a pthread_mutex_t pointer), and holds it until the end of the block. */
 #define LOCK_GUARD(mutex) \
     LOCK_GUARD_VARIABLE(lock_guard_end) pthread_mutex_t *LOCK_GUARD_NAME(__LINE__) = lock_guard_begin(mutex)
 
-/* Wait for a pthread_rwlock_t, shared or exclusive, and keep it until the end of the block. */
+/* Wait for a pthread_rwlock_t, shared or exclusive, and hold it until the end of the block. */
 #define READ_GUARD(rwlock)                \
     LOCK_GUARD_VARIABLE(rwlock_guard_end) \
     pthread_rwlock_t *LOCK_GUARD_NAME(__LINE__) = read_guard_begin(rwlock)
@@ -32,7 +33,7 @@
 
 /* ---------------------------------------------------------------- used by the macros only */
 
-/* Clang takes a variable for unused if only its cleanup function uses it. */
+/* The attribute prevents a warning of Clang, which does not count the cleanup as a use. */
 #define LOCK_GUARD_VARIABLE(end) __attribute__((unused)) _cleanup_(end)
 #define LOCK_GUARD_NAME(line) LOCK_GUARD_JOIN(lock_guard_, line)
 #define LOCK_GUARD_JOIN(start, end) start##end

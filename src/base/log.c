@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The log goes to standard error, or to syslog once the program has no terminal.
+ * The log is written to standard error, or to syslog after log_to_syslog().
  */
 #include "base/log.h"
 

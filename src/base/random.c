@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Random bytes come from getentropy(3), which never blocks after the machine has started.
+ * getentropy(3) never blocks after the machine has started.
  */
 #include "base/random.h"
 

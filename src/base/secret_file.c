@@ -35,8 +35,8 @@ __attribute__((format(printf, 3, 4))) static int explain(int error, char **ret_r
     return error;
 }
 
-/* A group may read a file that belongs to root: systemd gives a service its credentials so, with an ACL for
- * one user. */
+/* A group may read a file that belongs to root, since systemd gives credentials to a service by an ACL, which
+ * shows as the mode of the group. */
 static int check(const struct stat *status, const char *path, const char *what, char **ret_reason)
 {
     bool is_lent = status->st_uid == 0 && geteuid() != 0;
@@ -48,7 +48,7 @@ static int check(const struct stat *status, const char *path, const char *what, 
     return 0;
 }
 
-/* Cuts the line end off. Returns true if the rest is one line of text. */
+/* Cuts the line end off. Returns false if what is left is not one line of text. */
 static bool trim(char *text, size_t len)
 {
     if (len > 0 && text[len - 1] == '\n')

@@ -19,8 +19,8 @@ enum {
  */
 int secret_file_read(const char *path, const char *what, char **ret_secret, char **ret_reason);
 
-/* Reads all bytes of such a file and puts a NUL behind them; the caller wipes and frees them. Return: as
- * secret_file_read(); -EFBIG when the file is longer than `max_bytes`. */
+/* Reads all bytes of a secret's file, and puts a NUL after them; the caller wipes and frees them. Return: as
+ * secret_file_read(), but any content is accepted; -EFBIG when the file is longer than `max_bytes`. */
 int secret_file_read_all(const char *path, const char *what, size_t max_bytes, char **ret_text,
                          size_t *ret_len, char **ret_reason);
 

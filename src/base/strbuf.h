@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A growing string with a maximal length, for text from senders, servers and writers: no such text can
- * make the program use more memory. Errors are sticky: append without checks, and check once at the end.
+ * A growing string with a maximal length, which bounds the memory that a text from a sender, a server or a
+ * writer can use. Errors are sticky: append without checks, and check once at the end.
  */
 #ifndef INBOXFS_BASE_STRBUF_H
 #define INBOXFS_BASE_STRBUF_H
@@ -15,8 +15,8 @@ struct strbuf {
     char *data;       /* NUL-terminated; NULL before the first append */
     size_t len;       /* bytes, without the NUL */
     size_t capacity;  /* bytes allocated */
-    size_t max_bytes; /* the longest len */
-    int error;        /* 0; or why appends do nothing: -ENOMEM, -EMSGSIZE after too long a text */
+    size_t max_bytes; /* bound of `len` */
+    int error; /* 0; or the error after which appends do nothing: -ENOMEM, -EMSGSIZE (over max_bytes) */
 };
 
 #define STRBUF_INIT(max) ((struct strbuf){.max_bytes = (max)})
@@ -48,7 +48,7 @@ int strbuf_appendf(struct strbuf *buffer, const char *format, ...) __attribute__
 int strbuf_vappendf(struct strbuf *buffer, const char *format, va_list arguments)
     __attribute__((format(printf, 2, 0)));
 
-/* Appends the bytes of a file, pipe or socket, and waits for its end. Return: 0; -errno of read(2); or
+/* Appends all bytes of a file, pipe or socket, up to its end. Return: 0; -errno of read(2); or
  * buffer->error. */
 int strbuf_read_to_end(struct strbuf *buffer, int fd);
 

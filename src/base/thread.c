@@ -20,8 +20,8 @@ struct worker_pool {
     unsigned int max_threads;
     pthread_mutex_t lock;
     pthread_cond_t thread_ended;
-    struct sleepers idlers; /* threads without a job; protected by lock, like all below */
-    GQueue jobs;            /* of struct worker_job; not yet taken by a thread */
+    struct sleepers idlers; /* protected by lock, like all below */
+    GQueue jobs;            /* of struct worker_job; no thread runs them yet */
     unsigned int threads;
     unsigned int idle; /* number of threads without a job */
     bool ending;
@@ -54,7 +54,7 @@ int worker_pool_new(const char *name, unsigned int max_threads, struct worker_po
     return 0;
 }
 
-/* Waits for the next job. Returns NULL when the thread was idle too long, or the pool ends. */
+/* Waits for the next job. Returns NULL after IDLE_SECONDS, or when the pool ends. */
 static struct worker_job *wait_for_job_locked(struct worker_pool *pool, struct sleeper *self)
 {
     struct clock *clock = clock_system();

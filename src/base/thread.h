@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that block all signals (only the main thread takes signals), and a pool of them for jobs that wait.
+ * Threads that block all signals, which only the main thread receives, and a pool of threads for jobs that
+ * wait.
  */
 #ifndef INBOXFS_BASE_THREAD_H
 #define INBOXFS_BASE_THREAD_H
@@ -8,24 +9,25 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Starts a joinable thread. Debuggers show `name`, which has up to 15 bytes. Return: 0 or -errno. */
+/* Starts a joinable thread. Debuggers show `name`, of up to 15 bytes. Return: 0 or -errno. */
 int thread_start(pthread_t *ret_thread, const char *name, void *(*function)(void *), void *argument);
 
 /* A pool starts up to `max_threads` threads for jobs, and ends idle threads. Further jobs wait in a queue. */
 struct worker_pool;
 
 struct worker_job {
-    void (*run)(struct worker_job *job); /* owns the job */
+    void (*run)(struct worker_job *job); /* becomes the owner of the job */
 };
 
 /* Makes a pool without threads, to be freed with worker_pool_free(); `name` is borrowed. Return: 0 or
  * -ENOMEM. */
 int worker_pool_new(const char *name, unsigned int max_threads, struct worker_pool **ret_pool);
 
-/* Queues a job. Return: 0; or -errno when no thread runs or can be started, and the caller keeps the job. */
+/* Queues a job. Return: 0; or -errno when the pool has no thread and cannot start one; the caller then still
+ * owns the job. */
 int worker_pool_submit(struct worker_pool *pool, struct worker_job *job);
 
-/* Takes a job out of the queue. Returns true if the caller owns the job again; false if the job runs, has
+/* Removes a job from the queue. Returns true if the caller owns the job again; false if the job runs, has
  * run, or was never queued. */
 bool worker_pool_withdraw(struct worker_pool *pool, const struct worker_job *job);
 

@@ -2,10 +2,10 @@
 /*
  * Waits that can be cancelled, threads that wait for work, and exponential backoff with equal jitter.
  *
- * cancel_set() wakes a thread that waits on a condition of another unit, and has to take the mutex of that
- * condition. The waiter holds this mutex while it takes cancel->lock to register the condition. So
- * cancel_set() must not hold cancel->lock while it takes the mutex. The waiter does not return before
- * cancel_set() has woken it, since its caller may destroy the condition a moment later.
+ * cancel_set() signals the condition of a waiting thread, and locks the mutex of this condition. The waiter
+ * holds the mutex while it locks cancel->lock to register the condition, so cancel_set() must not hold
+ * cancel->lock while it locks the mutex. The waiter does not return before cancel_set() has signalled the
+ * condition, since the waiter's caller may destroy the condition at once.
  */
 #include "base/wait.h"
 

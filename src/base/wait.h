@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits that end: a thread waits on a condition until it is signalled, until a point in time, or until the
- * wait is cancelled, because a user pressed Ctrl-C or the program ends. Also sleepers (threads that wait for
- * work) and the backoff before another attempt.
+ * Waits that end: a thread waits on a condition until another thread signals it, until a point in time, or
+ * until the wait is cancelled, because a user pressed Ctrl-C or the program ends. Also sleepers (threads that
+ * wait for work) and the backoff before another attempt.
  *
- * Any thread may set a cancel; it stays set. A cancel serves one waiting thread at a time. A thread that
- * waits for another event, such as bytes from the network, calls cancel_is_set() at least once a second.
+ * Any thread may set a cancel; no thread can unset it. A cancel serves one waiting thread at a time. A thread
+ * that waits for another event, such as bytes from the network, calls cancel_is_set() at least once a second.
  */
 #ifndef INBOXFS_BASE_WAIT_H
 #define INBOXFS_BASE_WAIT_H
@@ -22,7 +22,7 @@
 struct cancel {
     pthread_mutex_t lock; /* a leaf: no lock is taken while it is held */
     pthread_cond_t woken; /* `waking` became 0 */
-    unsigned int waking; /* cancel_set() calls about to wake `condition`; protected by lock, like all below */
+    unsigned int waking;  /* threads in cancel_set() before its signal; protected by lock, like all below */
     pthread_cond_t *condition;     /* borrowed; NULL when no thread waits */
     pthread_mutex_t *condition_of; /* the mutex of `condition` */
     atomic_bool is_set;            /* readable without any lock */
@@ -63,12 +63,13 @@ struct sleeper {
     struct sleeper *next;
 };
 
-/* Zeroed before the first use. The caller of each function holds the one mutex that protects them. */
+/* The caller sets it to zeros before the first use, and holds the mutex that protects it in each call below.
+ */
 struct sleepers {
     struct sleeper *first;
 };
 
-/* Each thread has its own sleeper, and releases it while awake. */
+/* Each thread initialises and releases its own sleeper. */
 void sleeper_init(struct sleeper *sleeper);
 void sleeper_release(struct sleeper *sleeper);
 
