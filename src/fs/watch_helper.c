@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The process that creates the files, then the daemon's side: starting the process, and handing paths over.
- * The pipe carries the path of each new file below the mount point, with a NUL.
+ * The pipe carries packets of paths below the mount point, each path with a NUL.
  */
 #include "fs/watch_helper.h"
 
@@ -27,7 +27,7 @@
 #include "base/thread.h"
 
 enum {
-    PIPE_BYTES = 4096, /* size of the pipe, and bound for one write(2), which it takes whole or not at all */
+    PACKET_MAX_BYTES = PIPE_BUF, /* paths in one write(2) to the pipe, and so in one read(2) from it */
     QUEUE_MAX = 20 * 1000,
     FULL_PIPE_MS = 20, /* while the pipe is full, is_ending is checked at this interval */
     DONE_INTERVAL_MS = 1,
@@ -56,46 +56,36 @@ static int open_root(const struct watch_helper_shared *shared)
     return is_ours ? TAKE_FD(fd) : -1;
 }
 
-/* Creates the files of all whole paths in `bytes`. Returns the length of these paths. The root is open only
- * during this call, since it keeps the mount busy. Ignores failures, since listings show the files all the
- * same. */
-static size_t take_strings(struct watch_helper_shared *shared, const char *bytes, size_t len)
+/* Creates the files. The root is open only during this call, since it keeps the mount busy. Ignores failures,
+ * since listings show the files all the same. */
+static void create_files(struct watch_helper_shared *shared, const char *paths, size_t len)
 {
-    size_t taken = 0;
-    unsigned long paths = 0;
-    const char *end;
+    unsigned long count = 0;
     int root_fd = open_root(shared);
-    for (; (end = memchr(bytes + taken, '\0', len - taken)) != NULL; paths++) {
+    for (const char *path = paths; path < paths + len; path += strlen(path) + 1) {
         /* O_EXCL makes the kernel send a request even for a name that it knows from a listing; otherwise it
          * would open the file without IN_CREATE. */
-        int fd =
-            root_fd < 0 || bytes[taken] == '\0'
-                ? -1
-                : openat(root_fd, bytes + taken, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
+        int fd = root_fd < 0 || *path == '\0'
+                     ? -1
+                     : openat(root_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
         if (fd >= 0)
             close(fd);
-        taken = (size_t)(end - bytes) + 1;
+        count++;
     }
     if (root_fd >= 0)
         close(root_fd);
-    atomic_fetch_add(&shared->done, paths);
-    return taken;
+    atomic_fetch_add(&shared->done, count);
 }
 
-static _Noreturn void create_files(int fd, struct watch_helper_shared *shared)
+static _Noreturn void read_packets(int fd, struct watch_helper_shared *shared)
 {
-    char buffer[2 * PIPE_BYTES];
-    size_t len = 0;
+    char paths[PACKET_MAX_BYTES];
     for (;;) {
-        ssize_t got = read(fd, buffer + len, sizeof(buffer) - len);
-        if (got <= 0 && !(got < 0 && errno == EINTR))
+        ssize_t len = read(fd, paths, sizeof(paths));
+        if (len > 0)
+            create_files(shared, paths, (size_t)len);
+        else if (len == 0 || errno != EINTR)
             _exit(0);
-        if (got <= 0)
-            continue;
-        len += (size_t)got;
-        size_t taken = take_strings(shared, buffer, len);
-        memmove(buffer, buffer + taken, len - taken);
-        len -= taken;
     }
 }
 
@@ -121,7 +111,7 @@ static _Noreturn void become_helper(int fd, pid_t daemon, struct watch_helper_sh
     prctl(PR_SET_PDEATHSIG, SIGKILL);
     if (getppid() != daemon)
         _exit(0); /* the daemon ended before prctl(2) */
-    create_files(STDIN_FILENO, shared);
+    read_packets(STDIN_FILENO, shared);
 }
 
 /* ---------------------------------------------------------------- starting it */
@@ -131,14 +121,14 @@ static int start_process(struct watch_helper *helper)
 {
     int ends[2];
     pid_t daemon = getpid();
-    if (pipe2(ends, O_CLOEXEC) != 0)
+    if (pipe2(ends, O_CLOEXEC | O_DIRECT) != 0)
         return -errno;
     _cleanup_close_ int read_end = ends[0];
     _cleanup_close_ int write_end = ends[1];
     if (fcntl(write_end, F_SETFL, O_NONBLOCK) != 0)
         return -errno;
-    /* The pipe is small, since its content is lost if the process dies. */
-    fcntl(write_end, F_SETPIPE_SZ, PIPE_BYTES);
+    /* Room for one packet: what is in the pipe is lost if the process dies. */
+    fcntl(write_end, F_SETPIPE_SZ, PACKET_MAX_BYTES);
     pid_t pid = fork();
     if (pid < 0)
         return -errno;
@@ -186,12 +176,12 @@ int watch_helper_init(struct watch_helper *helper)
 
 /* ---------------------------------------------------------------- handing over */
 
-/* Return: 0; -EPIPE when the process died; -ECANCELED when the thread is to end; another -errno. */
-static int send_whole(struct watch_helper *helper, const char *strings, size_t len)
+/* Return: 0; -EPIPE when there is no process; -ECANCELED when the thread is to end; another -errno. */
+static int send_packet(struct watch_helper *helper, const char *paths, size_t len)
 {
     if (helper->fd < 0)
         return -EPIPE;
-    while (write(helper->fd, strings, len) < 0) {
+    while (write(helper->fd, paths, len) < 0) {
         struct pollfd pipe = {.fd = helper->fd, .events = POLLOUT};
         if (errno != EAGAIN)
             return -errno;
@@ -200,9 +190,7 @@ static int send_whole(struct watch_helper *helper, const char *strings, size_t l
         pthread_mutex_unlock(&helper->lock);
         if (is_ending)
             return -ECANCELED;
-        /* A pipe with some space counts as writable before all bytes fit, so this sleeps for 1 ms. */
-        if (poll(&pipe, 1, FULL_PIPE_MS) > 0 && (pipe.revents & POLLOUT) != 0)
-            poll(NULL, 0, 1);
+        poll(&pipe, 1, FULL_PIPE_MS);
     }
     return 0;
 }
@@ -225,30 +213,31 @@ static int restart_process(struct watch_helper *helper)
     return start_process(helper);
 }
 
-static void hand_over(struct watch_helper *helper, const char *strings, size_t len, unsigned long paths)
+static void hand_over(struct watch_helper *helper, const char *paths, size_t len, unsigned long count)
 {
-    int error = send_whole(helper, strings, len);
+    int error = send_packet(helper, paths, len);
     while (error == -EPIPE)
-        error = restart_process(helper) == 0 ? send_whole(helper, strings, len) : -ECANCELED;
-    helper->taken += paths;
+        error = restart_process(helper) == 0 ? send_packet(helper, paths, len) : -ECANCELED;
+    helper->taken += count;
     if (error != 0)
         helper->shared->done = helper->taken;
 }
 
-/* Takes as many paths as fit into one write, or one inode number whose path is to be found. */
-static size_t pop_locked(struct watch_helper *helper, char ret_strings[PIPE_BYTES], unsigned long *ret_paths,
-                         uint64_t *ret_ino)
+/* Takes as many paths as fit into one packet, or one inode number whose path is to be found. Returns the
+ * length of the paths, 0 if the queue is empty. */
+static size_t pop_locked(struct watch_helper *helper, char ret_paths[PACKET_MAX_BYTES],
+                         unsigned long *ret_count, uint64_t *ret_ino)
 {
     size_t len = 0;
-    *ret_paths = 0;
+    *ret_count = 0;
     *ret_ino = 0;
     struct announcement *announcement;
     while ((announcement = g_queue_peek_head(&helper->queue)) != NULL &&
-           len + announcement->len <= PIPE_BYTES && *ret_ino == 0) {
+           len + announcement->len <= PACKET_MAX_BYTES && *ret_ino == 0) {
         *ret_ino = announcement->ino;
-        memcpy(ret_strings + len, announcement->path, announcement->len);
+        memcpy(ret_paths + len, announcement->path, announcement->len);
         len += announcement->len;
-        ++*ret_paths;
+        ++*ret_count;
         free(g_queue_pop_head(&helper->queue));
     }
     return len;
@@ -257,12 +246,12 @@ static size_t pop_locked(struct watch_helper *helper, char ret_strings[PIPE_BYTE
 static void *run_announcing(void *argument)
 {
     struct watch_helper *helper = argument;
-    char strings[PIPE_BYTES];
+    char paths[PACKET_MAX_BYTES];
     pthread_mutex_lock(&helper->lock);
     while (!helper->is_ending) {
-        unsigned long paths;
+        unsigned long count;
         uint64_t ino;
-        size_t len = pop_locked(helper, strings, &paths, &ino);
+        size_t len = pop_locked(helper, paths, &count, &ino);
         if (len == 0) {
             pthread_cond_wait(&helper->changed, &helper->lock);
             continue;
@@ -271,11 +260,11 @@ static void *run_announcing(void *argument)
         if (ino != 0) {
             /* The process only counts an empty path, so that watch_helper_wait() still waits for all paths
              * before it. */
-            if (helper->find_path(helper->context, ino, strings, sizeof(strings)) != 0)
-                strings[0] = '\0';
-            len = strlen(strings) + 1;
+            if (helper->find_path(helper->context, ino, paths, sizeof(paths)) != 0)
+                paths[0] = '\0';
+            len = strlen(paths) + 1;
         }
-        hand_over(helper, strings, len, paths);
+        hand_over(helper, paths, len, count);
         pthread_mutex_lock(&helper->lock);
     }
     pthread_mutex_unlock(&helper->lock);
@@ -330,7 +319,7 @@ void watch_helper_announce(struct watch_helper *helper, const char *path, uint64
     if (helper->shared == NULL)
         return;
     LOCK_GUARD(&helper->lock);
-    if (helper->is_ending || helper->queue.length >= QUEUE_MAX || len > PIPE_BYTES)
+    if (helper->is_ending || helper->queue.length >= QUEUE_MAX || len > PACKET_MAX_BYTES)
         return;
     struct announcement *announcement = g_malloc(sizeof(*announcement) + len);
     announcement->ino = path != NULL ? 0 : ino;
