@@ -433,42 +433,19 @@ static void op_fsyncdir(fuse_req_t fuse, fuse_ino_t ino, int is_data_only, struc
 
 /* ---------------------------------------------------------------- the connection, and the table */
 
-static void want(struct fuse_conn_info *connection, unsigned int capability, bool is_wanted)
-{
-    if (is_wanted && (connection->capable & capability) != 0)
-        connection->want |= capability;
-    else
-        connection->want &= ~capability;
-}
-
 static void op_init(void *context, struct fuse_conn_info *connection)
 {
     const struct operations *operations = context;
     connection->max_read = operations->max_read;
     if (connection->max_write > REQUEST_LOOP_MAX_WRITE)
         connection->max_write = REQUEST_LOOP_MAX_WRITE;
-    /* Reads of one file, and lookups and listings of one folder, may run in parallel. */
-    want(connection, FUSE_CAP_ASYNC_READ, true);
-    want(connection, FUSE_CAP_PARALLEL_DIROPS, true);
-    /* Attributes always come with a listing: find and stat loops list first and ask later, so the kernel's
-     * heuristics (AUTO) would decide against them. */
-    want(connection, FUSE_CAP_READDIRPLUS, true);
-    want(connection, FUSE_CAP_READDIRPLUS_AUTO, false);
-    /* An open with O_TRUNC is one request, so that replacing a file is one change. */
-    want(connection, FUSE_CAP_ATOMIC_O_TRUNC, true);
-    /* The kernel drops cached content and listings when size or mtime change. */
-    want(connection, FUSE_CAP_AUTO_INVAL_DATA, true);
-    /* No write-back cache: when a file is closed, its size must be exact, and all bytes must have arrived. */
-    want(connection, FUSE_CAP_WRITEBACK_CACHE, false);
-    /* Reads are small: a pipe costs more than the copy that it saves. */
-    want(connection, FUSE_CAP_SPLICE_READ, false);
-    want(connection, FUSE_CAP_SPLICE_WRITE, false);
-    want(connection, FUSE_CAP_SPLICE_MOVE, false);
-    /* Inode numbers of drafts are valid only until the kernel forgets them. */
-    want(connection, FUSE_CAP_EXPORT_SUPPORT, false);
-    /* The kernel clears set-user-id bits itself, by a SETATTR: as root, the filesystem below would not. */
-    want(connection, FUSE_CAP_HANDLE_KILLPRIV, false);
-    want(connection, FUSE_CAP_IOCTL_DIR, false);
+    /* libfuse's defaults are right except for three. They do without a write-back cache: when a file is
+     * closed, its size must be exact, and all its bytes must have arrived. READDIRPLUS_AUTO: find and stat
+     * loops list first and ask for attributes later, so the kernel would list without attributes.
+     * HANDLE_KILLPRIV: without it the kernel clears set-user-id bits by a SETATTR. The filesystem below
+     * drafts/ would not clear them for a daemon that runs as root. */
+    connection->want &=
+        ~(unsigned int)(FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_IOCTL_DIR);
 }
 
 const struct fuse_lowlevel_ops *operations_table(void)
