@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The URL is parsed here, since libcurl's parser accepts far more than this program should.
+ * GLib parses the URL up to its path. GLib accepts more than this program should, so each part is checked; it
+ * would change the path (RFC 3986, "Normalization"), so the path is copied.
  */
 #include "api/base_url.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
 #include <errno.h>
+#include <glib.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
@@ -16,15 +17,6 @@
 
 enum {
     URL_MAX_BYTES = 2048
-};
-
-struct url_parts {
-    bool is_https;
-    const char *host; /* with the brackets of an IPv6 address */
-    size_t host_len;
-    unsigned long port; /* 0: the default of the scheme */
-    const char *path;
-    size_t path_len;
 };
 
 static const char *check_characters(const char *url)
@@ -40,98 +32,81 @@ static const char *check_characters(const char *url)
     return NULL;
 }
 
-/* Returns 0 if the authority does not begin with a host. */
-static size_t host_length(const char *authority, size_t len)
+/* Returns NULL, with *ret_uri (the caller releases it) and the path, or what is wrong with the URL. */
+static const char *parse(const char *url, GUri **ret_uri, const char **ret_path)
 {
-    if (len == 0 || authority[0] != '[')
-        return strspn(authority, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._");
-    size_t address_len = strspn(authority + 1, "0123456789abcdefABCDEF:.");
-    return authority[1 + address_len] == ']' ? address_len + 2 : 0;
-}
-
-static const char *parse_authority(const char *authority, size_t len, struct url_parts *parts)
-{
-    if (memchr(authority, '@', len) != NULL)
-        return "the base URL must not have credentials; the key comes from a file or the environment";
-    parts->host = authority;
-    parts->host_len = host_length(authority, len);
-    const char *port = authority + parts->host_len;
-    size_t digits = len - parts->host_len;
-    if (parts->host_len == 0 || (digits > 0 && *port != ':'))
-        return "the base URL has no usable host";
-    if (digits == 0)
-        return NULL;
-    if (digits > 6 || strspn(port + 1, "0123456789") < digits - 1)
-        return "the base URL has no usable port";
-    parts->port = digits > 1 ? strtoul(port + 1, NULL, 10) : 0;
-    if (parts->port > 65535 || (parts->port == 0 && digits > 1))
-        return "the base URL has no usable port";
-    if (parts->port == (parts->is_https ? 443 : 80))
-        parts->port = 0;
-    return NULL;
-}
-
-static size_t without_slashes(const char *path, size_t len)
-{
-    while (len > 0 && path[len - 1] == '/')
-        len--;
-    return len;
-}
-
-static const char *parse(const char *url, struct url_parts *parts)
-{
-    static const char api[] = "/api/v1";
+    static const char host_characters[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-._:";
     const char *problem = check_characters(url);
     if (problem != NULL)
         return problem;
-    parts->is_https = strncasecmp(url, "https://", 8) == 0;
-    if (!parts->is_https && strncasecmp(url, "http://", 7) != 0)
+    if (strncasecmp(url, "https://", 8) != 0 && strncasecmp(url, "http://", 7) != 0)
         return "the base URL must start with https:// or http://";
-    const char *authority = url + (parts->is_https ? 8 : 7);
-    size_t authority_len = strcspn(authority, "/");
-    parts->path = authority + authority_len;
-    parts->path_len = without_slashes(parts->path, strlen(parts->path));
-    size_t api_len = strlen(api);
-    while (parts->path_len >= api_len && memcmp(parts->path + parts->path_len - api_len, api, api_len) == 0)
-        parts->path_len = without_slashes(parts->path, parts->path_len - api_len);
-    return parse_authority(authority, authority_len, parts);
+    const char *authority = strstr(url, "//") + 2;
+    const char *path = strchrnul(authority, '/');
+    if (memchr(authority, '@', (size_t)(path - authority)) != NULL)
+        return "the base URL must not have credentials; the key comes from a file or the environment";
+    g_autofree char *start = g_strndup(url, (size_t)(path - url));
+    g_autoptr(GError) error = NULL;
+    g_autoptr(GUri) uri = g_uri_parse(start, G_URI_FLAGS_NONE, &error);
+    if (g_error_matches(error, G_URI_ERROR, G_URI_ERROR_BAD_PORT) ||
+        (uri != NULL && g_uri_get_port(uri) == 0))
+        return "the base URL has no usable port";
+    const char *host = uri != NULL ? g_uri_get_host(uri) : "";
+    if (*host == '\0' || host[strspn(host, host_characters)] != '\0' || strchr(start, '%') != NULL)
+        return "the base URL has no usable host";
+    *ret_uri = g_steal_pointer(&uri);
+    *ret_path = path;
+    return NULL;
 }
 
 /* Only hosts that no name server can redirect: "localhost" (RFC 6761), 127.0.0.0/8 and ::1. */
-static bool is_loopback(const struct url_parts *parts)
+static bool is_loopback(const char *host)
 {
-    char host[64];
-    if (parts->host_len >= sizeof(host))
-        return false;
-    memcpy(host, parts->host, parts->host_len);
-    host[parts->host_len] = '\0';
     struct in_addr address;
     if (inet_pton(AF_INET, host, &address) == 1)
         return ntohl(address.s_addr) >> 24 == 127;
-    return strcasecmp(host, "localhost") == 0 || strcmp(host, "[::1]") == 0;
+    return strcasecmp(host, "localhost") == 0 || strcmp(host, "::1") == 0;
+}
+
+/* Returns the length without final slashes and without /api/v1 before them. */
+static size_t base_path_len(const char *path)
+{
+    static const char api[] = "/api/v1";
+    const size_t api_len = strlen(api);
+    size_t len = strlen(path);
+    for (;;) {
+        if (len > 0 && path[len - 1] == '/')
+            len--;
+        else if (len >= api_len && memcmp(path + len - api_len, api, api_len) == 0)
+            len -= api_len;
+        else
+            return len;
+    }
 }
 
 int base_url_check(const char *url, bool allow_http, char **ret_base, char **ret_reason)
 {
-    struct url_parts parts = {.port = 0};
-    const char *problem = parse(url, &parts);
+    g_autoptr(GUri) uri = NULL;
+    const char *path;
+    const char *problem = parse(url, &uri, &path);
     if (problem != NULL)
         return reason_give(ret_reason, -EINVAL, "%s", problem);
-    if (!parts.is_https && !allow_http && !is_loopback(&parts))
+    const char *scheme = g_uri_get_scheme(uri);
+    const char *host = g_uri_get_host(uri);
+    int port = g_uri_get_port(uri);
+    bool is_https = strcmp(scheme, "https") == 0;
+    if (!is_https && !allow_http && !is_loopback(host))
         return reason_give(
             ret_reason, -EACCES,
             "plain HTTP to another host would show the key to everyone on the way; use https:// "
             "(or --allow-http)");
     _cleanup_strbuf_ struct strbuf base = STRBUF_INIT(URL_MAX_BYTES + 16);
-    strbuf_append_str(&base, parts.is_https ? "https://" : "http://");
-    for (size_t i = 0; i < parts.host_len; i++)
-        strbuf_append_char(&base, (char)tolower((unsigned char)parts.host[i]));
-    if (parts.port != 0)
-        strbuf_appendf(&base, ":%lu", parts.port);
-    strbuf_append(&base, parts.path, parts.path_len);
-    char *text = strbuf_take(&base, NULL);
-    if (text == NULL)
-        return reason_give(ret_reason, -ENOMEM, "out of memory");
-    *ret_base = text;
-    return 0;
+    g_autofree char *lower_host = g_ascii_strdown(host, -1);
+    strbuf_appendf(&base, strchr(host, ':') != NULL ? "%s://[%s]" : "%s://%s", scheme, lower_host);
+    if (port != -1 && port != (is_https ? 443 : 80))
+        strbuf_appendf(&base, ":%d", port);
+    strbuf_append(&base, path, base_path_len(path));
+    *ret_base = strbuf_take(&base, NULL);
+    return *ret_base != NULL ? 0 : reason_give(ret_reason, -ENOMEM, "out of memory");
 }
