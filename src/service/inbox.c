@@ -165,7 +165,7 @@ static json_t *read_entries(const struct json_input *in, const char *name, bool 
 
 static json_t *read_rule(const struct json_input *in, const char *name)
 {
-    json_t *rule = validate_object(in, name, false);
+    json_t *rule = validate_object(in, name);
     if (rule == NULL)
         return json_null();
     struct location location = {.parent = in->location, .name = name};

@@ -45,7 +45,6 @@ struct smtp_server {
     struct worker_pool *pool;
     pthread_t thread;
     bool has_thread;
-    atomic_bool is_ending;
     atomic_size_t clients;
     atomic_size_t text_bytes; /* of the messages under way */
 };
@@ -269,14 +268,15 @@ static void welcome(struct smtp_server *server, int fd)
 static void *accept_clients(void *argument)
 {
     struct smtp_server *server = argument;
-    while (!atomic_load(&server->is_ending)) {
+    for (;;) {
         int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0)
             welcome(server, fd);
+        else if (errno == EINVAL) /* smtp_server_free() has shut the socket down */
+            return NULL;
         else if (errno != ECONNABORTED)
             poll(NULL, 0, NO_RESOURCES_MS);
     }
-    return NULL;
 }
 
 /* ---------------------------------------------------------------- the server */
@@ -285,7 +285,6 @@ void smtp_server_free(struct smtp_server *server)
 {
     if (server == NULL)
         return;
-    atomic_store(&server->is_ending, true);
     if (server->listen_fd >= 0)
         shutdown(server->listen_fd, SHUT_RDWR); /* wakes the thread that accepts */
     if (server->has_thread) {

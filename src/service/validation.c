@@ -102,9 +102,9 @@ json_t *validate_array(const struct json_input *in, const char *name, bool is_re
     return value;
 }
 
-json_t *validate_object(const struct json_input *in, const char *name, bool is_required)
+json_t *validate_object(const struct json_input *in, const char *name)
 {
-    json_t *value = member(in, name, is_required);
+    json_t *value = member(in, name, false);
     if (value == NULL || json_is_object(value))
         return value;
     validate_fail(in, name, "dict_type", "Input should be a valid dictionary");

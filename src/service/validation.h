@@ -55,7 +55,7 @@ const char *validate_line(const struct json_input *in, const char *name, bool is
 const char *validate_text(const struct json_input *in, const char *name, bool is_required);
 bool validate_boolean(const struct json_input *in, const char *name, bool fallback);
 json_t *validate_array(const struct json_input *in, const char *name, bool is_required, size_t max_len);
-json_t *validate_object(const struct json_input *in, const char *name, bool is_required);
+json_t *validate_object(const struct json_input *in, const char *name);
 
 /* Returns true if an address can have this domain. */
 bool validate_is_domain(const char *text);
