@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Copies the data of a service while it runs: the database as of one moment, the files of the pool that it
- * names, and the first API key. A service can be started on the copy.
+ * Copies the data of a service, which may be running: the database as of one moment, the pool's files that
+ * this database names, and the first API key. A service can be started on the copy.
  *
  * The copy is made as TARGET.part, synced to the disk, and then renamed, so that TARGET is always whole.
  */

@@ -14,10 +14,10 @@
 #include "base/lock.h"
 
 enum {
-    BUSY_MS = 60 * 1000, /* after this time a busy connection makes room */
+    BUSY_MS = 60 * 1000, /* after this time a busy connection may be shut down to make room */
 };
 
-/* Values in place of a peer's address. */
+/* Numbers of peers that are not the number of an address. */
 enum {
     SHARED_PEER = 0, /* an address from which many programs connect */
     ALL_PEERS = 1,
@@ -120,7 +120,7 @@ static size_t count_locked(const struct connections *connections, uint64_t peer)
     return count;
 }
 
-/* The order in which connections make room. */
+/* Connections make room in this order. */
 enum claim {
     CLAIM_STRANGER, /* idle, and without any accepted request */
     CLAIM_IDLE,
@@ -128,7 +128,7 @@ enum claim {
     CLAIM_ALL,  /* makes no room */
 };
 
-/* Cuts off a connection of this peer. Returns false if none makes room. The list ends with the oldest. */
+/* Cuts off a connection of this peer. Returns false if all have CLAIM_ALL. The list ends with the oldest. */
 static bool make_room_locked(struct connections *connections, uint64_t peer)
 {
     int64_t now = clock_monotonic_ms(connections->clock);

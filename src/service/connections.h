@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The open connections of a server, at most `max_open`. A further connection takes the place of another,
- * which is shut down:
+ * The open connections of a server, at most `max_open`. To make room for a further connection, another one
+ * is shut down:
  * - the connection that has waited longest for a request. Connections without any accepted request are
- *   taken first. A request is accepted when its head was checked and its key is valid;
- * - if none waits, the connection that has been receiving a request or sending an answer for longest, if
- *   for at least a minute.
- * If there is no such connection either, the new one is refused.
+ *   chosen first. A request is accepted when its head was checked and its key is valid;
+ * - if none waits for a request, the connection that has received a request or sent an answer for longest,
+ *   and for at least a minute.
+ * If neither exists, the further connection is refused.
  *
- * A peer, which is an IPv4 address or an IPv6 network (/64), has at most half of the places; then its new
- * connection takes the place of one of its own. 127.0.0.1, ::1 and a Unix socket may have all places, because
- * many programs share them.
+ * A peer is an IPv4 address or an IPv6 network (/64), and has at most half of the places: a further
+ * connection replaces another one of the same peer. 127.0.0.1, ::1 and a Unix socket may have all places,
+ * because many programs share them.
  *
  * The caller bounds the time between two bytes (libmicrohttpd; smtp_server.c).
  */

@@ -157,7 +157,7 @@ static int complete(const struct delivery *delivery, struct message *message, bo
     return error;
 }
 
-/* ---------------------------------------------------------------- storing it, in the turn to write */
+/* ---------------------------------------------------------------- storing a message, in the turn to write */
 
 static int find_thread(sqlite3 *db, const char *message_id, struct message *message)
 {
@@ -273,7 +273,7 @@ static int put_into_all(sqlite3 *db, const struct delivery *delivery, const stru
 
 static int receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown)
 {
-    /* Programs that deliver from an mbox put a "From " line there, which is no part of the message. */
+    /* Programs that deliver from an mbox put its "From " line before the message. */
     size_t mbox_len = mime_mbox_line_len((struct span){delivery->raw, delivery->raw_len});
     _cleanup_message_row_ struct message_row row = {.raw = delivery->raw + mbox_len,
                                                     .raw_len = delivery->raw_len - mbox_len};

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Delivery: a message is stored once, and each inbox that it reaches gets an email of it. If the rules of an
- * inbox are against the message, the email has a status that names the rule, and lists of valid mail leave it
+ * Delivery stores a message once, and an email for each inbox that the message reaches. If the rules of an
+ * inbox are against the message, the email's status names the rule, and lists of valid mail leave the email
  * out.
  *
  * The service composes a message itself (sending.h), or gets it as RFC 5322 text: by `inboxd deliver`, which
@@ -21,11 +21,11 @@
 
 enum {
     DELIVERY_MAX_BYTES = 50 * 1000 * 1000, /* of a message that another program wrote */
-    DELIVERY_RECIPIENTS_MAX = 1000,        /* of one message; other writers wait until all have it */
-    DELIVERY_INBOXES_MAX = 10 * 1000,      /* mail makes no inbox if there are as many already */
+    DELIVERY_RECIPIENTS_MAX = 1000,        /* of one message; meanwhile no other thread can write */
+    DELIVERY_INBOXES_MAX = 10 * 1000,      /* once there are as many, mail makes no further inbox */
 };
 
-/* The columns of a message that are derived from its values, and its text. */
+/* The columns of a message that are derived from its values, and the message's text. */
 struct message_row {
     char *header;      /* JSON: the fields that all content records of the message have in common */
     char *search_text; /* see message_search_text() */
@@ -39,8 +39,9 @@ void message_row_release(struct message_row *row);
 /* Makes `header` and `search_text`. Return: 0 or -ENOMEM. */
 int message_row_fill(struct message_row *row, const struct message *message);
 
-/* Stores a message. Later messages join its thread by `key`: its Message-ID, or a random text if an earlier
- * message has this Message-ID. The caller has the turn to write. Return: 0 or -errno. */
+/* Stores a message in the row *ret_seq. Answers find the message by `key`, which is its Message-ID, or a
+ * random text if an earlier message has this Message-ID. The caller has the turn to write. Return: 0 or
+ * -errno. */
 int delivery_store(sqlite3 *db, const struct message *message, const char *key, const struct message_row *row,
                    int64_t *ret_seq);
 
@@ -50,7 +51,7 @@ int delivery_store(sqlite3 *db, const struct message *message, const char *key, 
 int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum recipient_header header,
                  const json_t *recipient);
 
-/* Returns the date as records contain it; NULL when out of memory. */
+/* Returns the date in the form of records; NULL when out of memory. */
 json_t *delivery_date(int64_t date_ms);
 
 /* A message that another program wrote, with its envelope. */
@@ -66,8 +67,8 @@ struct delivery {
 /* Returns true if the address ends with "@" and this domain. */
 bool delivery_is_in_domain(const char *address, const char *domain);
 
-/* Returns true if mail for this address makes an inbox when none has it: `new_inboxes` is the domain of such
- * addresses, "" for all addresses, or NULL for none. */
+/* Returns true if mail for this address makes an inbox when no inbox has the address. `new_inboxes` is the
+ * domain of such addresses, "" for all addresses, or NULL for none. */
 bool delivery_makes_inbox(const char *new_inboxes, const char *address);
 
 /* Puts the message durably into the inboxes of all recipients, or of none. An inbox that has the same bytes

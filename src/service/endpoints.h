@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The endpoints: one function for each row of the interface's tables (docs/INTERFACE.md). The table of routes
- * in server.c has the method and path of each. server.c has checked the API key and collected the whole body.
- * Return: 0 if `reply` is the answer, whatever its status; -errno if the request could not be carried out.
+ * The endpoints are the functions that carry out the requests of docs/INTERFACE.md. The table of routes in
+ * server.c has the methods and paths of each. Before server.c calls an endpoint, it has checked the API key
+ * and collected the whole body. Return: 0 if `reply` is the answer, whatever its status; -errno if the
+ * request could not be carried out.
  */
 #ifndef INBOXFS_SERVICE_ENDPOINTS_H
 #define INBOXFS_SERVICE_ENDPOINTS_H

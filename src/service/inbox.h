@@ -23,10 +23,10 @@ void service_inbox_release(struct service_inbox *inbox);
 
 #define _cleanup_inbox_ __attribute__((cleanup(service_inbox_release)))
 
-/* Borrowed from the record. Only the settings of a new inbox have no id. */
+/* Return a text that is borrowed from the record; for the settings of a new inbox, the id is NULL. */
 const char *service_inbox_id(const struct service_inbox *inbox);
 const char *service_inbox_address(const struct service_inbox *inbox);
-/* NULL if the inbox has no name. */
+/* Returns NULL if the inbox has no name. */
 const char *service_inbox_name(const struct service_inbox *inbox);
 
 /* Find an inbox. The case of ASCII letters in addresses is ignored. Mail for user+tag@domain is for the inbox
@@ -40,7 +40,7 @@ int service_inbox_find_for_mail(sqlite3 *db, const char *address, struct service
  * has the address; -errno. */
 int service_inbox_store(sqlite3 *db, int64_t seq, json_t *settings);
 
-/* The header that names an inbox; if several do, the first of these counts. */
+/* The header in which a message names an inbox. If several headers name it, the first of these counts. */
 enum recipient_header {
     DELIVERY_TO,
     DELIVERY_CC,

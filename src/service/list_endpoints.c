@@ -60,7 +60,6 @@ static void read_list(struct list_query *query, const char *name, const char *va
 static void read_limit(struct list_query *query, const char *name, const char *value)
 {
     char *end = NULL;
-    errno = 0;
     long long limit = strtoll(value, &end, 10);
     bool is_number = *end == '\0' && strspn(value, "0123456789+-") == strlen(value);
     if (!is_number)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Listening sockets. An address is a text: "ADDRESS:PORT", "[ADDRESS]:PORT" (port 0: any that is
- * free) or "unix:PATH". ADDRESS is numeric or "localhost", so that no name server is asked.
+ * Listening sockets. The text of an address is "ADDRESS:PORT", "[ADDRESS]:PORT" or "unix:PATH". For port 0
+ * the kernel chooses a free port. ADDRESS is numeric or "localhost", so that no name server is asked.
  */
 #ifndef INBOXFS_SERVICE_LISTENER_H
 #define INBOXFS_SERVICE_LISTENER_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Everything about messages but the writing of their text (message_text.c).
+ * The values of messages, and the reading of their text. message_text.c writes the text.
  */
 #include "service/message.h"
 
@@ -131,11 +131,11 @@ char *message_search_text(const struct message *message)
 
 enum {
     LINE_MAX_BYTES = 8192,       /* of a header in a record */
-    VALUE_MAX_BYTES = 64 * 1024, /* of a header; bytes behind them are not decoded */
+    VALUE_MAX_BYTES = 64 * 1024, /* of a header; further bytes are not decoded */
     NAME_MAX_BYTES = 255,
 };
 
-/* Reads a whole message or one attachment, with the same visitor, so that both count attachments alike. */
+/* The same visitor reads a whole message or one attachment, so that both count attachments alike. */
 struct message_reading {
     struct message *message; /* to be filled; NULL if only an attachment is wanted */
     struct mime_texts texts;
@@ -224,8 +224,8 @@ static int read_line(struct span value, char **ret_text)
     return 0;
 }
 
-/* Adds a text that is no address, so that an answer to all includes the text. If the text looks like an
- * address after the replacement of characters, it gets a U+FFFD at its end, which no address has. */
+/* Adds a text that is not an address, so that an answer to all includes the text. If replaced characters make
+ * the text look like an address, a U+FFFD is added, which no address has. */
 static int add_unreadable(void *others, const char *item, size_t len)
 {
     g_autofree char *text = g_utf8_make_valid(item, (gssize)len);
@@ -241,7 +241,7 @@ static int add_unreadable(void *others, const char *item, size_t len)
     return json_array_append_new(others, address) == 0 ? 0 : -ENOMEM;
 }
 
-/* Reads the addresses in all fields of this name, and the texts between them that are no addresses; at most
+/* Reads the addresses in all fields of this name, and the texts between them that are not addresses; at most
  * ADDRESS_LIST_MAX of each. The caller owns both lists. Return: 0 or -ENOMEM. */
 static int read_addresses(struct span header, const char *field, json_t **ret_list, json_t **ret_others)
 {
@@ -269,7 +269,7 @@ static int read_addresses(struct span header, const char *field, json_t **ret_li
     return error;
 }
 
-/* Lists the addresses of these fields, and after them the texts that are no addresses. */
+/* Lists the addresses of these fields, and after them the texts that are not addresses. */
 static int read_recipients(struct span header, const char *field, json_t **ret_list)
 {
     json_t *others = NULL;

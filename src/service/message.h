@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A message: its values, the writing of its RFC 5322 text, and the reading of such a text, whether the
- * service wrote it or another program. Attachments are stored in the text alone, and read out of it again.
+ * A message has values and an RFC 5322 text, which this service or another program wrote. The functions write
+ * the text from the values, and read the values from the text. Attachments are stored only in the text.
  */
 #ifndef INBOXFS_SERVICE_MESSAGE_H
 #define INBOXFS_SERVICE_MESSAGE_H
@@ -34,11 +34,11 @@ struct message {
     char *in_reply_to;     /* the first Message-ID in In-Reply-To, or NULL */
     json_t *answered;      /* array of the Message-IDs in In-Reply-To, or NULL */
     json_t *references;    /* array of the Message-IDs in References, or NULL */
-    int64_t thread;        /* seq of the thread's first message; 0 if this is the first */
-    int64_t forward_depth; /* how many messages are enclosed in each other */
+    int64_t thread;        /* seq of the thread's first message; 0 if this message is the first */
+    int64_t forward_depth; /* number of messages that are enclosed in each other */
     int64_t date_ms;
     json_t *from;
-    char *sender_text; /* set by message_read() to a From that has no address; or NULL */
+    char *sender_text; /* set by message_read() to a From without an address; or NULL */
     json_t *to;        /* array of addresses, like cc, bcc and reply_to */
     json_t *cc;
     json_t *bcc; /* not written into the text */
@@ -50,7 +50,7 @@ struct message {
     bool is_automatic; /* the service wrote it, and no program should answer it (RFC 3834) */
     struct message_attachment *attachments;
     size_t attachments_len;
-    char *forwarded; /* the RFC 5322 text of a message that is enclosed behind the attachments; or NULL */
+    char *forwarded; /* RFC 5322 text of a message that is enclosed after the attachments; or NULL */
     size_t forwarded_len;
     char forwarded_id[37]; /* id of the enclosed message as an attachment */
 };
@@ -75,10 +75,11 @@ char *message_write(const struct message *message, size_t *ret_len);
  * LF (RFC 5321 section 4.5.3.1.6). Return: 0 or the buffer's error. */
 int message_write_for_relay(const char *raw, size_t len, struct strbuf *text);
 
-/* Fills a zeroed message from RFC 5322 text, which may be any bytes. Texts become UTF-8. If the text lacks
- * them, message_id, in_reply_to, date_ms, from and the bodies stay zero. Bounds: DRAFT_BODY_MAX_BYTES a body,
- * ATTACHMENTS_MAX attachments (draft.h), ADDRESS_LIST_MAX addresses a list, 64 KiB of another header. The
- * caller owns the values in the message, on failure too. Return: 0, or -errno when resources are lacking. */
+/* Fills a zeroed message from RFC 5322 text, which may be any bytes. Texts become UTF-8. message_id,
+ * in_reply_to, date_ms, from and the bodies stay zero if the text does not have them. A body is cut at
+ * DRAFT_BODY_MAX_BYTES, the attachments at ATTACHMENTS_MAX (draft.h), a list at ADDRESS_LIST_MAX addresses,
+ * another header at 64 KiB. The caller owns the values in the message, on failure too. Return: 0, or -errno
+ * when resources are lacking. */
 int message_read(const char *raw, size_t len, struct message *message);
 
 /* Reads the attachment with this index, in the order of message_read(); in a text of message_write(), an
@@ -92,9 +93,11 @@ json_t *message_header(const struct message *message);
 /* Returns the records of the attachments; NULL when out of memory. */
 json_t *message_attachment_records(const struct message *message);
 
-/* Returns the text in which searches look, case-folded by message_fold(). The caller frees it. NULL when out
- * of memory. */
+/* Returns the text in which searches look, folded by message_fold(). The caller frees it. NULL when out of
+ * memory. */
 char *message_search_text(const struct message *message);
+
+/* Returns the text with its case folded; the caller frees it. */
 char *message_fold(const char *text);
 
 #endif

@@ -222,8 +222,8 @@ char *message_write(const struct message *message, size_t *ret_len)
     return (char *)g_byte_array_free(bytes, FALSE);
 }
 
-/* LF, CR and CR LF become CR LF, the only line end of SMTP. Only a line of a header can be too long; it is
- * folded, at a blank if it has one. */
+/* LF, CR and CR LF become CR LF, the only line end of SMTP. Only a line of a header can be too long, and is
+ * folded, at a blank if there is one. */
 int message_write_for_relay(const char *raw, size_t len, struct strbuf *text)
 {
     size_t start = 0, line_max = LINE_MAX_BYTES;

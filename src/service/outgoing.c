@@ -24,7 +24,7 @@ enum {
     POLL_MS = 1000,
 };
 
-/* Names in the table `settings`, by kind. */
+/* Names in the table `settings`, and of the threads, by kind. */
 static const char *const settings[] = {
     [OUTGOING_RELAY] = "relay",
     [OUTGOING_WEBHOOK] = "webhooks",
@@ -67,7 +67,7 @@ void outgoing_explain(struct outgoing_result *result, const char *format, ...)
     character_replace(result->reason, CHARACTER_NOT_PLAIN, '?');
 }
 
-/* If a row is due later than the longest pause from now, the clock was set back, and the row is due now.
+/* If a row is due later than the longest pause from now, the clock was set back, and the row counts as due.
  * Return: 0; -ENOENT if no row is due; -errno. */
 static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
 {
@@ -96,9 +96,9 @@ static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
     "kind = (SELECT kind FROM outgoing WHERE seq = ?1) AND due_ms <= ?2 AND (?3 OR address = " \
     "(SELECT address FROM outgoing WHERE seq = ?1))"
 
-/* If the target is away, the attempt counts for all rows that are due there. If the target gave this row no
- * answer, the target's other rows wait a moment, so that rows of other targets are tried first. Then the
- * other rows are tried before this row, because they have fewer attempts. */
+/* If the target is away, the attempt counts for all of its rows that are due. If the target did not answer,
+ * its other rows wait a moment, so that the rows of other targets are tried first. They are then tried before
+ * this row, because they have fewer attempts. */
 static int postpone(const struct outgoing *outgoing, sqlite3 *db, const struct outgoing_row *row,
                     const struct outgoing_result *result)
 {
@@ -122,7 +122,7 @@ static void sleep_until_commit(struct outgoing *outgoing, uint64_t commits, int6
     (void)database_await_commit(outgoing->database, commits, until, &outgoing->cancel);
 }
 
-/* Repeats until the result is recorded: without a record, the thread would send this row again and again. */
+/* Repeats until the result is recorded: otherwise the thread would send this row again and again. */
 static void record(struct outgoing *outgoing, const struct outgoing_row *row,
                    const struct outgoing_result *result)
 {

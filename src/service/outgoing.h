@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Outgoing work: the service hands two kinds of things to other programs. An email for a recipient of another
- * domain goes to the relay (relay.c), and the report of a received email to the program of the inbox's owner
- * (webhook.c).
+ * The service hands two kinds of work to other programs: an email for a recipient of another domain goes to
+ * the relay (relay.c), and the report of a received email to a program of the inbox's owner (webhook.c).
  *
  * Each is a row of the table `outgoing`, written in the same transaction as its email. Each kind has a
  * thread, which makes an attempt at one row after the other as they become due, and records the result. A row
  * that failed is tried again after pauses that double from 1 second to 1 hour, and given up after a number of
- * attempts, not after a time: the clock may jump, and the machine may be off for a week. Among the rows that
- * are due, the one with the fewest attempts is next, so that no row stops those behind it.
+ * attempts, not after a time: the clock may jump, and the machine may be off for a week. The due row with
+ * the fewest attempts is next, so that a row that always fails does not stop the others.
  *
  * A row is deleted only after the other side accepted it, or after the sender or the log got the reason why
  * it was given up. So each row goes out at least once: if the program dies, or the connection is lost, before
@@ -46,7 +45,7 @@ enum outgoing_outcome {
 /* The result of an attempt. */
 struct outgoing_result {
     enum outgoing_outcome outcome;
-    bool is_away;     /* nothing of this row was sent, and no other row could be sent now */
+    bool is_away;     /* the target cannot be reached, so no other row could be sent to it now */
     int status;       /* of a webhook's answer; 0 if there was no answer */
     char reason[512]; /* why it failed, on one line; "" with OUTGOING_DONE */
 };
@@ -55,15 +54,15 @@ struct outgoing_result {
 struct outgoing {
     enum outgoing_kind kind;
     bool has_one_target;       /* all rows go to one server, not to one for each address */
-    int64_t attempts_max;      /* at a row; when all have failed, the row is given up */
+    int64_t attempts_max;      /* for each row, which is given up when all have failed */
     struct database *database; /* borrowed until outgoing_stop() */
 
-    /* Makes one attempt, outside of any transaction, and ends soon after the cancel is set. The result is
-     * zeroed. Return: 0; -errno if the email cannot be read, and the row is tried again later. */
+    /* Makes one attempt, outside of any transaction, and fills the zeroed result. Ends soon after the cancel
+     * is set. Return: 0; -errno if the email cannot be read, and the row is tried again later. */
     int (*attempt)(struct outgoing *outgoing, const struct outgoing_row *row, struct outgoing_result *result);
 
-    /* Records the consequences of a result, in the transaction that recorded the result. The row is deleted
-     * by then, except with OUTGOING_LATER. Return: 0 or -errno. */
+    /* Records the consequences of a result, in the transaction that records the result. The row has been
+     * deleted, except with OUTGOING_LATER. Return: 0 or -errno. */
     int (*settle)(struct outgoing *outgoing, sqlite3 *db, const struct outgoing_row *row,
                   const struct outgoing_result *result);
 
@@ -86,7 +85,7 @@ int outgoing_start(struct outgoing *outgoing);
 /* Cancels the attempt under way and waits for the thread. Does nothing if no thread was started. */
 void outgoing_stop(struct outgoing *outgoing);
 
-/* Formats the reason of a result, and makes one line of plain text of it. */
+/* Sets the reason of a result, as one line of plain text. */
 __attribute__((format(printf, 2, 3))) void outgoing_explain(struct outgoing_result *result,
                                                             const char *format, ...);
 

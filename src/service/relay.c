@@ -26,14 +26,14 @@ enum {
     CONNECT_TIMEOUT_S = 30,
     ANSWER_TIMEOUT_S = 5 * 60, /* RFC 5321 section 4.5.3.2 */
     TIMEOUT_S = 30 * 60,       /* of the whole attempt */
-    ENDING_MS = 5000,          /* wait for the answer to a message sent whole, when the service ends */
+    ENDING_MS = 5000,          /* if the service ends: wait for the answer to a message that was sent whole */
     ANSWER_MAX_BYTES = 1000,
     MESSAGE_MAX_BYTES = 200 * 1000 * 1000,
     ATTEMPTS_MAX = 12 + 5 * 24 - 1, /* the pauses between them take five days (outgoing.h) */
 };
 
 struct relay {
-    struct outgoing outgoing; /* first: its address is that of the relay */
+    struct outgoing outgoing; /* first, because its address is cast to a relay */
     const char *domain;
     char *url;         /* its path is the name that inboxd gives in EHLO */
     char *credentials; /* "USER:PASSWORD" or NULL */
@@ -48,7 +48,7 @@ struct relay_transfer {
     char *recipient;
     struct strbuf text;
     size_t offset;        /* of the next byte of text to be sent */
-    struct strbuf answer; /* the newest answer, cut at ANSWER_MAX_BYTES */
+    struct strbuf answer; /* the last answer, cut at ANSWER_MAX_BYTES */
     bool is_answer_open;  /* another line of the answer follows */
 };
 
@@ -65,7 +65,7 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
     return len;
 }
 
-/* Takes a line of the server's answer: every line but the last begins with "250-", the last with "250 ". */
+/* Takes a line of the server's answer, in which a "-" follows the code, except in the last line. */
 static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
 {
     struct relay_transfer *transfer = context;
@@ -86,7 +86,7 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
     return size * count;
 }
 
-/* 421 and 530 (authentication required) are not about the message, at whatever step of SMTP they are. */
+/* 530 (authentication required) is not about the message, at any step of SMTP. */
 static void judge(const struct relay_transfer *transfer, long status, struct outgoing_result *result)
 {
     bool is_done = transfer->base.result == CURLE_OK;
@@ -120,7 +120,7 @@ static void transfer_message(const struct relay *relay, struct relay_transfer *m
 {
     struct transfer *transfer = &message->base;
     transfer_init(transfer, cancel, CONNECT_TIMEOUT_S, TIMEOUT_S);
-    /* The address cannot smuggle in another one: it was checked when the email was sent. */
+    /* The address was checked when the email was sent, and cannot smuggle in another recipient. */
     struct curl_slist *recipients = curl_slist_append(NULL, message->recipient);
     if (recipients == NULL)
         transfer->result = CURLE_OUT_OF_MEMORY;
@@ -132,7 +132,7 @@ static void transfer_message(const struct relay *relay, struct relay_transfer *m
     TRANSFER_SET(transfer, CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)ANSWER_TIMEOUT_S);
     TRANSFER_SET(transfer, CURLOPT_MAIL_FROM, message->sender);
     TRANSFER_SET(transfer, CURLOPT_MAIL_RCPT, recipients);
-    /* Without a length: libcurl would stop too early, because it counts the dots that it adds to the text. */
+    /* No length is set: libcurl counts the dots that it adds to the text, and would stop too early. */
     TRANSFER_SET(transfer, CURLOPT_UPLOAD, 1L);
     set_callbacks(message);
     judge(message, transfer_perform(transfer), result);
@@ -209,7 +209,7 @@ static int settle(struct outgoing *outgoing, sqlite3 *db, const struct outgoing_
 
 /* ---------------------------------------------------------------- start and stop */
 
-/* Knows only names and addresses that no name server can redirect. */
+/* Accepts only names and addresses that no name server can redirect. */
 static bool is_this_machine(const char *host)
 {
     struct in_addr address;

@@ -4,9 +4,9 @@
  * service. A row of outgoing.h is one email for one recipient, so that the server's answer is about this
  * recipient alone.
  *
- * If the answer to a message is lost, SMTP has no way to ask whether the server took it. The message is then
- * sent again with the same Message-ID (RFC 5321 section 4.5.4.1): a recipient may get the message twice, but
- * a lost answer never loses it. After a refusal (5xx), or attempts that fail for five days, the inbox of the
+ * If the answer to a message is lost, SMTP has no way to ask whether the server took the message. The message
+ * is then sent again with the same Message-ID (RFC 5321 section 4.5.4.1): a recipient may get it twice, but a
+ * lost answer never loses it. After a refusal (5xx), or attempts that fail for five days, the inbox of the
  * sender gets a bounce. A bounce is never sent to a relay, so no bounce causes another bounce.
  */
 #ifndef INBOXFS_SERVICE_RELAY_H
@@ -19,7 +19,7 @@
 struct relay_config {
     const char *url;              /* smtp[s]://HOST[:PORT]; NULL for no relay */
     const char *credentials_file; /* USER:PASSWORD; NULL for no login */
-    bool is_clear_allowed;        /* smtp:// to another machine may go without TLS */
+    bool is_clear_allowed;        /* with smtp://, TLS may be missing even to another machine */
 };
 
 struct relay;

@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A reply has a body (bytes, JSON, or an array of records that is made while it is sent) and headers.
- */
 #include "service/reply.h"
 
 #include <errno.h>
@@ -157,7 +154,7 @@ static void free_sent(void *context)
     free(sent);
 }
 
-/* Takes over the body. Returns NULL when out of memory. */
+/* Takes ownership of the body. Returns NULL when out of memory. */
 static struct MHD_Response *respond_with_body(struct reply *reply)
 {
     struct reply *sent = malloc(sizeof(*sent));

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The answer to a request, before libmicrohttpd gets it. An endpoint fills it by one of the functions below,
- * each of which releases the former content. The body is in memory or, for a list, an array of records that
- * is made while it is sent, so that only one record is in memory.
+ * A reply is the answer to a request, until libmicrohttpd gets it. An endpoint fills the reply by one of the
+ * functions below, each of which releases the former content. The body is in memory, except for a list: its
+ * records are read while they are sent, so that only one record is in memory.
  */
 #ifndef INBOXFS_SERVICE_REPLY_H
 #define INBOXFS_SERVICE_REPLY_H
@@ -21,7 +21,7 @@ enum {
     REPLY_ETAG_SIZE = 67, /* 64 hex digits in quotes */
 };
 
-/* The records of a list. */
+/* A list as a body: a JSON array of records. */
 struct record_array {
     struct connection *connection; /* in a read transaction, which ends when the reply is released */
     sqlite3_stmt *statement;       /* owned; the text of a record is in the first column of each row */
@@ -31,7 +31,7 @@ struct record_array {
 };
 
 struct reply {
-    unsigned int status; /* 0 if no reply was made */
+    unsigned int status; /* of HTTP; 0 if no reply was made */
     char content_type[256];
     char *body; /* owned */
     size_t body_len;
@@ -57,7 +57,7 @@ int reply_error(struct reply *reply, unsigned int status, const char *format, ..
 int reply_invalid(struct reply *reply, const struct validation *validation);
 int reply_invalid_at(struct reply *reply, json_t *location, const char *type, const char *message);
 
-/* Takes over `bytes`. */
+/* Takes ownership of `bytes`. */
 void reply_bytes(struct reply *reply, const char *content_type, char *bytes, size_t len);
 
 /* Makes a JSON array of records, and begins a read transaction, in which the caller prepares
@@ -67,7 +67,7 @@ int reply_begin_records(struct reply *reply, struct database *database);
 /* Makes a 503 if the request had no effect and may succeed later, else a 500. */
 void reply_failure(struct reply *reply, int error);
 
-/* Gives the reply to libmicrohttpd, and releases it. `closes` ends the connection after the reply. */
+/* Gives the reply to libmicrohttpd, and releases it. If `closes`, the connection ends after the reply. */
 enum MHD_Result reply_send(struct reply *reply, struct MHD_Connection *connection, bool closes);
 
 #endif

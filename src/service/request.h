@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A request as an endpoint gets it: the head and the API key were checked, the route was found, and the whole
- * body was received, within the route's limit.
+ * A request as an endpoint gets it, after server.c has checked the head and the API key, found the route, and
+ * received the whole body, within the route's limit.
  */
 #ifndef INBOXFS_SERVICE_REQUEST_H
 #define INBOXFS_SERVICE_REQUEST_H
@@ -30,7 +30,7 @@ struct service_context {
     bool has_relay; /* mail to other domains goes to a relay */
 };
 
-/* Says whether a request is about received or sent emails. */
+/* The emails that a request is about. */
 enum email_side {
     SIDE_RECEIVED,
     SIDE_SENT,

@@ -12,17 +12,17 @@
 #include "base/thread.h"
 
 enum {
-    TRIGRAMS_MAX = 8,                 /* of a term to look for; more take time and exclude little */
+    TRIGRAMS_MAX = 8,                 /* that a search looks up; more take time and exclude little */
     BATCH_MESSAGES = 64,              /* in one turn to write */
     BATCH_CHARACTERS = 128 * 1024,    /* the message that exceeds them is the last of its batch */
     TEXT_MAX_CHARACTERS = 256 * 1024, /* of a message that is indexed */
     PAUSE_MS = 100,
     QUIET_MS = 1000,
     PATIENCE_MS = 5000,  /* after this time a batch is indexed, even while messages are being stored */
-    IDLE_MS = 60 * 1000, /* between two looks for messages that other processes have stored */
+    IDLE_MS = 60 * 1000, /* other processes may store messages, and do not wake the thread */
 };
 
-/* The index has this instead of a text that is too long; each search looks for it, too. */
+/* Stands in the index for a text that is too long. Each search looks it up as well. */
 #define TOO_LONG "\1\1\1"
 
 /* ---------------------------------------------------------------- searching */
@@ -33,7 +33,7 @@ int search_index_match(sqlite3 *db, const char *term, int64_t emails, int64_t li
     long trigrams = g_utf8_strlen(term, -1) - 2;
     if (trigrams < 1)
         return 0;
-    /* Looks for the first and the last trigram, and some at even distances between. */
+    /* Looks up the first and the last trigram, and some at even distances between them. */
     long used = trigrams < TRIGRAMS_MAX ? trigrams : TRIGRAMS_MAX;
     _cleanup_strbuf_ struct strbuf match = STRBUF_INIT(1024);
     for (long i = 0; i < used; i++) {
@@ -47,7 +47,7 @@ int search_index_match(sqlite3 *db, const char *term, int64_t emails, int64_t li
     if (strbuf_append_str(&match, ") OR \"" TOO_LONG "\"") != 0)
         return match.error;
 
-    /* With c candidates, the index leads to c texts; without it, a search reads about limit * emails / c. */
+    /* With c candidates, a search by the index reads c texts, and any other about limit * emails / c. */
     int64_t max = 1;
     while (max < emails / 2 && max * max < limit * emails / 2)
         max *= 2;
@@ -63,8 +63,8 @@ int search_index_match(sqlite3 *db, const char *term, int64_t emails, int64_t li
 
 /* ---------------------------------------------------------------- indexing */
 
-/* *ret_indexed is the last message that is indexed, and *ret_last the last message of the next batch. Both
- * are equal if there is no batch. */
+/* Sets *ret_indexed to the last indexed message, and *ret_last to the last message of the next batch; to the
+ * same message if all are indexed. */
 static int find_batch(sqlite3 *db, int64_t *ret_indexed, int64_t *ret_last)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
@@ -120,7 +120,7 @@ static void *index_thread(void *argument)
     struct search_index *index = argument;
     bool was_said = false;
     while (!cancel_is_set(&index->cancel)) {
-        /* Waits until no message was stored for PAUSE_MS or, after one was, for QUIET_MS. */
+        /* Waits until there is no commit for PAUSE_MS; after a commit, until there is none for QUIET_MS. */
         int64_t until_ms = in_ms(PATIENCE_MS);
         int64_t wait_ms = PAUSE_MS;
         while (in_ms(0) < until_ms &&

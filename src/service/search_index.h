@@ -4,7 +4,7 @@
  * are candidates: the search compares the text of each, so that it has the same result as without the index.
  *
  * Indexing a message takes as much CPU as storing it. So a thread indexes messages later, in batches, when no
- * message was stored for a moment. `settings.indexed` is the seq of the last indexed message; all later
+ * message has been stored for a moment. `settings.indexed` is the seq of the last indexed message; all later
  * messages are candidates of each search.
  */
 #ifndef INBOXFS_SERVICE_SEARCH_INDEX_H
@@ -43,7 +43,7 @@ struct search_index {
 /* Starts the thread. The database is borrowed until search_index_stop(). Return: 0 or -errno. */
 int search_index_start(struct search_index *index, struct database *database);
 
-/* Waits for the batch under way (some 0.1 s). Accepts a zeroed index. */
+/* Ends the thread after its current batch (some 0.1 s). Accepts a zeroed index. */
 void search_index_stop(struct search_index *index);
 
 #endif

@@ -70,7 +70,7 @@ static json_t *read_addresses(const struct json_input *in, const char *name, boo
     return result;
 }
 
-/* from_address is a string in the interface, and an object in the requests of published clients. */
+/* from_address is a string in the interface, but published clients send an object. */
 static void read_from(const struct json_input *in, struct submission *submission)
 {
     struct location location = {.parent = in->location, .name = "from_address"};
@@ -358,11 +358,11 @@ static int compose(const struct service_context *context, sqlite3 *db, const str
 
 /* ---------------------------------------------------------------- in the turn to write */
 
-/* The recipients without an inbox. */
+/* The outcome for the recipients without an inbox. */
 struct remainder {
     int64_t outbound;       /* the email's seq */
-    bool is_pending;        /* the relay gets the email for a recipient */
-    bool has_failed;        /* a recipient cannot be reached */
+    bool is_pending;        /* some get the email by the relay */
+    bool has_failed;        /* some cannot be reached */
     struct strbuf *reasons; /* see sending_give_reason() */
 };
 
@@ -372,7 +372,7 @@ static char *support_address(const char *domain)
     return asprintf(&address, "support@%s", domain) < 0 ? NULL : address;
 }
 
-/* Hands the email to the relay, or gives the reason why this recipient cannot be reached. */
+/* Adds a row for the relay, or the reason why this recipient cannot be reached. */
 static int add_remaining(const struct service_context *context, sqlite3 *db, const char *address,
                          struct remainder *remainder)
 {
@@ -385,7 +385,7 @@ static int add_remaining(const struct service_context *context, sqlite3 *db, con
     _cleanup_free_ char *support = support_address(context->domain);
     if (support == NULL)
         return -ENOMEM;
-    /* Bounces come from the support address: an answer to a bounce must not cause another bounce. */
+    /* An answer to a bounce, which comes from the support address, must not cause another bounce. */
     if (address_equals(address, support))
         return 0;
     return sending_give_reason(remainder->reasons, address, is_here ? "5.1.1" : "5.4.4",
@@ -534,7 +534,7 @@ int endpoint_send(struct request *request, struct reply *reply)
     _cleanup_json_ json_t *body = request_read_object(request, reply);
     if (body == NULL)
         return 0;
-    /* Attachments from the pool and a forwarded email may be large in a small request. */
+    /* A small request may name large attachments of the pool, or a large email to be forwarded. */
     const char *type = json_string_value(json_object_get(body, "message_type"));
     bool is_large = request->body.len >= LARGE_MESSAGE_BYTES ||
                     json_array_size(json_object_get(body, "attachment_ids")) > 0 ||

@@ -5,9 +5,9 @@
  * disk. Idempotency keys are never forgotten: a request that repeats a key is answered with the id of the
  * email that the first request sent.
  *
- * The same transaction adds a row for the relay (relay.h) for each recipient of another domain. A recipient
- * of the service's domain without an inbox cannot be reached, nor can other domains if there is no relay: the
- * email is `failed` then, and one bounce names all such recipients to the sender.
+ * The same transaction adds a row for the relay (relay.h) for each recipient of another domain. If there is
+ * no relay, such recipients cannot be reached, nor can recipients of the service's domain without an inbox:
+ * then the email's status is `failed`, and one bounce names all of them to the sender.
  */
 #ifndef INBOXFS_SERVICE_SENDING_H
 #define INBOXFS_SERVICE_SENDING_H
@@ -59,7 +59,7 @@ struct submission {
     char digest[65];                  /* of the request without its idempotency key and nulls */
 };
 
-/* Reads a request, but looks nothing up in the database. `body` is borrowed until submission_release(). Adds
+/* Reads a request, without the database. `body` is borrowed until submission_release(). Adds
  * mistakes to `validation`; if there are any, the submission can only be released. Return: 0 or -ENOMEM. */
 int submission_read(json_t *body, struct validation *validation, struct submission *ret_submission);
 void submission_release(struct submission *submission);

@@ -39,7 +39,7 @@ enum {
     DISCARD_MAX_BYTES = 32 * 1000 * 1000,
     BODIES_MAX_BYTES = 256 * 1000 * 1000, /* of all requests under way */
 
-    MAKERS_MAX = 4, /* threads that make a large reply: each takes several times its size in memory */
+    MAKERS_MAX = 4, /* threads that make large replies, which takes several times the memory of the reply */
     REPLIES_MAX_BYTES = 256 * 1000 * 1000, /* of large replies that clients have not read yet */
 };
 
@@ -55,10 +55,10 @@ struct route {
     const char *body_type; /* NULL if a body is discarded */
     size_t body_max_bytes;
     enum email_side side;
-    bool is_large; /* the answer may have many MB, and is in memory as a whole */
+    bool is_large; /* the answer is in memory as a whole, and may have many MB */
 };
 
-/* If two patterns fit a path, the pattern with the fixed segment is first. A path has one method. */
+/* If two patterns match a path, the pattern with the fixed segment is first. A path has one method. */
 static const struct route routes[] = {
     {"GET", "/api/v1/inbox", endpoint_inbox_list, NULL, 0, SIDE_RECEIVED, false},
     {"POST", "/api/v1/inbox/upsert", endpoint_inbox_upsert, json, SMALL_BODY_MAX_BYTES, SIDE_RECEIVED, false},
@@ -255,7 +255,8 @@ static struct exchange *exchange_begin(struct server *server, struct MHD_Connect
     if (exchange->reply.status == 0)
         expect_body(exchange);
 
-    /* With "Expect", or a body that is too long to be discarded, the refusal is sent before the body. */
+    /* With "Expect", or if the body is too long to be discarded, a refusal is sent before the body is read.
+     */
     bool asks_first = request_header(request, MHD_HTTP_HEADER_EXPECT) != NULL;
     bool is_too_much = declared_length(request) > DISCARD_MAX_BYTES || head.is_endless;
     exchange->is_settled = exchange->reply.status != 0 && (asks_first || is_too_much);
@@ -329,8 +330,8 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     }
 }
 
-/* Answers a complete request. A connection without a valid key stays idle, so that it makes room if the
- * client reads no answers. */
+/* Answers a complete request. Without a valid key the connection stays idle, so that it can be shut down if
+ * the client reads no answers. */
 static enum MHD_Result answer(struct exchange *exchange, struct connection *client)
 {
     struct connections *connections = exchange->server->connections;
@@ -395,7 +396,7 @@ void server_free(struct server *server)
         return;
     if (server->daemon != NULL) {
         int listen_fd = MHD_quiesce_daemon(server->daemon);
-        /* After this, the kernel refuses clients, instead of queueing them. */
+        /* Otherwise the kernel would queue clients, instead of refusing them. */
         if (listen_fd >= 0)
             shutdown(listen_fd, SHUT_RDWR);
         connections_end(server->connections, DRAIN_MS);
@@ -428,7 +429,7 @@ int server_start(const char *listen_text, const struct service_context *context,
     if (server->connections == NULL)
         return -ENOMEM;
     /* Without MHD_USE_POLL libmicrohttpd calls select(), which cannot wait for descriptors above 1,023. In
-     * inboxfs the user's open files may take those below. */
+     * inboxfs, the files that users have open may take the lower numbers. */
     server->daemon = MHD_start_daemon(
         MHD_USE_THREAD_PER_CONNECTION | MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL,
         NULL, on_request, server, MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,

@@ -50,7 +50,7 @@ void service_stop(struct service *service)
 {
     if (service == NULL)
         return;
-    /* Mail that comes in is finished first. */
+    /* Messages under way by SMTP and LMTP are finished before requests. */
     for (size_t i = 0; i < service->doors_len; i++)
         smtp_server_free(service->doors[i].smtp);
     for (size_t i = 0; i < service->doors_len; i++)
@@ -158,7 +158,7 @@ static int start(const struct service_config *config, struct service **ret_servi
     service->context.hosts = config->hosts;
     service->context.tier = config->tier;
     g_mime_init();
-    /* The memory of a large message returns to the kernel when it is freed. */
+    /* With its own mapping, the memory of a large message returns to the kernel when it is freed. */
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
     if (!validate_is_domain(config->domain))
         return explain(ret_reason, -EINVAL, "no address can be on the domain", config->domain);

@@ -25,10 +25,10 @@ enum service_protocol {
     SERVICE_HTTP,
 };
 
-/* A listening server with its own limits. */
+/* A server with limits of its own. */
 struct service_door {
     enum service_protocol protocol;
-    const char *listen; /* see listener.h; NULL ends an array of doors */
+    const char *listen; /* an address (listener.h); NULL ends an array of doors */
 };
 
 struct service_config {
@@ -55,7 +55,8 @@ int service_start(const struct service_config *config, struct service **ret_serv
  * the service is stopped. */
 const char *service_address(const struct service *service, size_t door);
 
-/* Waits some seconds for the requests under way, closes the data, and frees. NULL-safe. */
+/* Waits for the messages and requests under way (10 s for each server), closes the data, and frees.
+ * NULL-safe. */
 void service_stop(struct service *service);
 
 /* Reads the key in DIR/api-key. The caller wipes and frees it. Return: 0 or -errno. */

@@ -31,7 +31,7 @@ enum {
     LINGER_READS_MAX = 64,
     READ_BYTES = 16 * 1024,
     TEXTS_MAX_BYTES = 250 * 1000 * 1000, /* of the messages under way */
-    ANSWERS_MAX_BYTES = 1024 * 1024,     /* more than the answers to READ_BYTES */
+    ANSWERS_MAX_BYTES = 1024 * 1024,     /* longer than the answers to READ_BYTES of commands */
 };
 
 _Static_assert((int)SMTP_RECIPIENTS_MAX <= (int)DELIVERY_RECIPIENTS_MAX,
@@ -241,7 +241,7 @@ static void serve(struct worker_job *job)
 
 /* ---------------------------------------------------------------- accepting */
 
-/* Takes the socket over. */
+/* Takes ownership of the socket. */
 static void welcome(struct smtp_server *server, int fd)
 {
     static const char busy[] = "421 4.3.2 Too many connections; try again later\r\n";

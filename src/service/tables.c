@@ -20,8 +20,8 @@
 
 /* ---------------------------------------------------------------- the step from version 0.2 */
 
-/* Version 0.2 kept some texts of a message as attachments. This step reads such messages again, so that they
- * show all of their text. The next version removes this step. */
+/* Version 0.2 stored some texts of a message as attachments. This step reads such messages again, so that all
+ * of their text is in the bodies. To be removed after version 0.3. */
 
 static const char *text_of(const json_t *attachment, const char *key)
 {
@@ -37,7 +37,7 @@ static bool is_same(const json_t *before, const json_t *now)
            (is_generated || strcmp(text_of(before, "filename"), text_of(now, "filename")) == 0);
 }
 
-/* The attachments in `now` are some of those in `before`, in the same order: each keeps its id. */
+/* The attachments in `now` are some of those in `before`, in the same order, and keep their ids. */
 static void keep_ids(const json_t *before, json_t *now)
 {
     size_t index = 0;

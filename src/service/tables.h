@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The service's tables, in the database inbox.sqlite3 of its data directory (sql/database.h). Committed rows
- * survive a crash of the process and a power cut. If the service opens the database with DATABASE_SHARED,
- * `inboxd key`, `inboxd deliver` and `inboxd backup` can open it while the service runs.
+ * survive a crash of the process and a power cut. If the service uses DATABASE_SHARED, `inboxd key`,
+ * `inboxd deliver` and `inboxd backup` can use the database while the service runs.
  */
 #ifndef INBOXFS_SERVICE_TABLES_H
 #define INBOXFS_SERVICE_TABLES_H
@@ -40,9 +40,9 @@ enum {
     LARGE_MESSAGE_BYTES = 1000 * 1000,
 };
 
-/* Until it is stored, a large message takes several times its size in memory, so this process works on one
- * large message at a time. large_message_begin() waits until the previous one is stored; callers call it
- * before database_begin_write(). */
+/* A large message takes several times its size in memory until it is stored, so this process stores one large
+ * message at a time. large_message_begin() waits for the previous large message, and must be called before
+ * database_begin_write(). */
 void large_message_begin(void);
 void large_message_end(void);
 

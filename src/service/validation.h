@@ -38,9 +38,10 @@ void validation_release(struct validation *validation);
 void validation_fail(struct validation *validation, const struct location *location, const char *type,
                      const char *message);
 
-/* An object at `location`. The validate_ functions read one of its members. If the member is missing or has
- * a wrong value, they return NULL (false, or `fallback` if it is missing). A wrong value is added as a
- * problem, and so is a missing member that is required. Values are borrowed from `object`. */
+/* An object at `location`. The validate_ functions read one of its members, and return a value that is
+ * borrowed from `object`. If the member is missing or wrong, they return NULL; validate_boolean() returns
+ * `fallback` for a missing member, and false for a wrong one. A wrong value is added as a problem, and so is
+ * a missing member that is required. */
 struct json_input {
     struct validation *validation;
     const struct location *location;

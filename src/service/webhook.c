@@ -29,7 +29,7 @@ enum {
 };
 
 struct webhook {
-    struct outgoing outgoing; /* first: its address is that of the webhook */
+    struct outgoing outgoing; /* first, because its address is cast to a webhook */
     char *secret;
     bool is_anywhere_allowed;
 };
@@ -39,7 +39,7 @@ struct webhook {
 struct webhook_transfer {
     struct transfer base;
     const struct webhook *webhook;
-    bool is_forbidden; /* the name has an address that webhooks may not connect to */
+    bool is_forbidden; /* the URL leads to an address to which webhooks may not connect */
 };
 
 static bool is_this_machine(const struct sockaddr *address)
@@ -62,8 +62,8 @@ static curl_socket_t on_socket(void *context, curlsocktype purpose, struct curl_
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
 }
 
-/* Discards the answer's body: the holder of an API key chooses the URL, and must not read through the service
- * what other programs answer to this machine alone. */
+/* Discards the answer's body: the holder of an API key chooses the URL, and must not be able to read what
+ * other programs answer only to this machine. */
 static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
 {
     (void)bytes, (void)context;

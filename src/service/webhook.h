@@ -3,7 +3,7 @@
  * Webhooks: each valid email that arrives is reported to a program of the inbox's owner, by a POST to the
  * inbox's `webhook_url` (docs/INTERFACE.md, section 5). A row of outgoing.h is one email. The POST is
  * repeated for a day, until the program answers with 2xx. `latest_webhook_log` of the email's record shows
- * the newest attempt.
+ * the last attempt.
  *
  * The holder of an API key chooses the URL, but must not reach a place that only the service can reach. So
  * the service connects only to addresses of this machine, unless all are allowed, and follows no redirect. It
