@@ -559,6 +559,7 @@ TEST_WITH(a_draft_is_sent_by_renaming_it, fixture_set_up, fixture_tear_down)
     _cleanup_free_ char *receipt = fixture_read(fixture, "sent/hello.receipt.json");
     assert_non_null(strstr(receipt, "\"sent\""));
     assert_int_equal(rename_path(fixture, "sent", "hello.receipt.json", "drafts", "r", 0), -EPERM);
+    assert_int_equal(rename_path(fixture, "sent", "hello.receipt.json", "outbox", "r", 0), -EPERM);
     /* The sender may hold the message for a moment after it is shown in sent/. */
     int error;
     while ((error = rename_path(fixture, "sent", "hello", "drafts", "again", 0)) == -EBUSY)
