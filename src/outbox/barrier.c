@@ -154,6 +154,21 @@ static int report_locked(const struct barrier *barrier)
     return error;
 }
 
+/* Returns true if the session closed a message without a text, which waits for one, perhaps for ever. Another
+ * session may have forgotten an empty file, which would fail every barrier. */
+static bool has_empty_message_locked(const struct barrier *barrier)
+{
+    GHashTableIter position;
+    const struct item *item;
+    g_hash_table_iter_init(&position, barrier->outbox->table.folders[OUTBOX_FOLDER_OUTBOX].names);
+    while ((item = item_table_next(&position)) != NULL)
+        if (is_awaited(barrier, item) && item->session == barrier->session &&
+            item->row.state == ITEM_WAITING && item->size == 0 && item->file.writers == 0 &&
+            !item_is_never_sent(ITEM_MESSAGE, item->row.name))
+            return true;
+    return false;
+}
+
 static int wait_locked(struct barrier *barrier, struct cancel *cancel)
 {
     struct outbox *outbox = barrier->outbox;
@@ -164,7 +179,9 @@ static int wait_locked(struct barrier *barrier, struct cancel *cancel)
         error = wait_until(outbox->config.clock, &outbox->changed, &outbox->lock, until_ms, cancel);
     if (state == -EINPROGRESS)
         return error == -EINTR ? error : -EAGAIN;
-    return state != 0 ? state : report_locked(barrier);
+    if (state == 0)
+        state = report_locked(barrier);
+    return state == 0 && has_empty_message_locked(barrier) ? -EAGAIN : state;
 }
 
 /* Returns true if a message is due for the hand-in and not handed in yet. */

@@ -218,7 +218,8 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
 
 /* Handles fsync(2) of outbox/ or attachments/: hands in the waiting items, and waits until all items are
  * settled. Returns 0; -EIO: one of them failed, or an earlier item of `pid`'s session failed and no barrier
- * of that session has reported it; -EAGAIN: one has to wait, or 10 s have passed; -EINTR: cancelled. */
+ * of that session has reported it; -EAGAIN: one has to wait, 10 s have passed, or that session closed a
+ * message without a text; -EINTR: cancelled. */
 int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, pid_t pid, struct cancel *cancel);
 
 /* Handles ctl `retry NAME`: tries an item of outbox/ or attachments/ now, or hands in an item of failed/

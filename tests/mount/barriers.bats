@@ -115,6 +115,16 @@ teardown() {
   wait_sent open
 }
 
+@test "EAGAIN for an empty message until it has a text" {
+  : >"$MOUNT/outbox/.x.swp"
+  expect ok fsync "$MOUNT/outbox"
+  : >"$MOUNT/outbox/x"
+  within 5 expect EAGAIN fsync "$MOUNT/outbox"
+  message "$BOB" "now with a text" >>"$MOUNT/outbox/x"
+  expect ok fsync "$MOUNT/outbox"
+  has_received "$BOB" "now with a text"
+}
+
 @test "waiting can be interrupted" {
   freeze_service
   message "$BOB" "interrupted" >"$MOUNT/outbox/x"

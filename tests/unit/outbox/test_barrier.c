@@ -231,6 +231,29 @@ FIXTURE_TEST(an_awaited_failure_is_reported_to_waiter_and_session)
     end_session(one);
 }
 
+/* An empty file of a never-sent name, such as the swap file of an editor, waits for nothing. */
+FIXTURE_TEST(an_empty_message_is_reported_to_its_session)
+{
+    struct fixture *fixture = *state;
+    struct outbox_handle *handle = NULL;
+    struct outbox_stat stat;
+    pid_t one = start_session();
+    copy_in(fixture, OUT, ".m.eml.swp", "");
+    copy_in(fixture, ATTACHED, "a.txt", "");
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(settle_uploads(fixture), 0);
+    assert_int_equal(outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", one, &handle, &stat), 0);
+    assert_int_equal(settle_as(fixture, one), 0); /* the program may still write */
+    finish(handle);
+    assert_int_equal(mail_as(fixture, one, "n.eml"), 0);
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(settle_as(fixture, one), -EAGAIN);
+    assert_true(is_listed(fixture, SENT, "n.eml"));
+    assert_int_equal(outbox_unlink(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml"), 0);
+    assert_int_equal(settle_as(fixture, one), 0);
+    end_session(one);
+}
+
 FIXTURE_TEST(a_cancel_ends_the_wait_of_a_barrier)
 {
     struct fixture *fixture = *state;
