@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/hash.h"
 #include "base/lock.h"
 
 enum {
@@ -26,11 +25,24 @@ void draft_root_init(struct draft_node *root, int fd)
     *root = (struct draft_node){.is_root = true, .fd = fd, .holders = 1};
 }
 
+static guint hash_node(gconstpointer node)
+{
+    return (guint)((const struct draft_node *)node)->ino;
+}
+
+/* A file that has left may come back before the kernel forgets its node, and then gets another node. */
+static gboolean are_same_draft(gconstpointer one, gconstpointer other)
+{
+    const struct draft_node *a = one;
+    const struct draft_node *b = other;
+    return a == b || (a->ino == b->ino && a->state != DRAFT_LEFT && b->state != DRAFT_LEFT);
+}
+
 int draft_table_init(struct draft_table *table, struct clock *clock, int root_fd)
 {
     pthread_rwlockattr_t attributes;
     struct stat stat;
-    *table = (struct draft_table){.clock = clock, .nodes = g_hash_table_new(hash_string, g_str_equal)};
+    *table = (struct draft_table){.clock = clock, .nodes = g_hash_table_new(hash_node, are_same_draft)};
     draft_root_init(&table->root, root_fd);
     /* Otherwise parallel lookups could keep a rename waiting for ever. */
     pthread_rwlockattr_init(&attributes);
@@ -83,9 +95,10 @@ void draft_fd_path(int fd, char ret_path[DRAFT_FD_PATH_SIZE])
     snprintf(ret_path, DRAFT_FD_PATH_SIZE, "/proc/self/fd/%d", fd);
 }
 
-static void write_key(const struct stat *stat, char ret_key[DRAFT_KEY_SIZE])
+static struct draft_node *find_ino_locked(const struct draft_table *table, ino_t ino)
 {
-    snprintf(ret_key, DRAFT_KEY_SIZE, "%llx", (unsigned long long)stat->st_ino);
+    const struct draft_node wanted = {.ino = ino};
+    return g_hash_table_lookup(table->nodes, &wanted);
 }
 
 /* ---------------------------------------------------------------- references and names */
@@ -98,7 +111,7 @@ void draft_node_unref(struct draft_table *table, struct draft_node *node, uint64
             node->references -= count < node->references ? count : node->references;
             if (node->references > 0)
                 return;
-            g_hash_table_remove(table->nodes, node->key);
+            g_hash_table_remove(table->nodes, node);
         }
         /* The node may have had the last reference to its parent. */
         struct draft_node *parent = node->parent;
@@ -169,7 +182,6 @@ void draft_hold_release(struct draft_hold *hold)
 struct node_path {
     char buffer[PATH_MAX];
     const char *path; /* in `buffer` */
-    char key[DRAFT_KEY_SIZE];
 };
 
 /* Holds the folder where the path begins. Return: 0, -ESTALE or -ENAMETOOLONG. */
@@ -181,7 +193,6 @@ static int hold_start(struct draft_table *table, struct draft_node *node, struct
     int none = -1;
     *begin = '\0';
     LOCK_GUARD(&table->lock);
-    memcpy(ret_path->key, node->key, sizeof(node->key));
     for (start = node; start->holders == 0; start = start->parent) {
         if (start->parent == NULL)
             return -ESTALE;
@@ -203,7 +214,6 @@ static int hold_by_name(struct draft_table *table, struct draft_node *node, stru
 {
     _cleanup_draft_hold_ struct draft_hold start = {.table = NULL};
     struct node_path node_path;
-    char key[DRAFT_KEY_SIZE];
     struct stat stat;
     int error = hold_start(table, node, &node_path, &start);
     if (error != 0)
@@ -219,8 +229,7 @@ static int hold_by_name(struct draft_table *table, struct draft_node *node, stru
     if (fstat(fd, &stat) != 0)
         return -errno;
     /* A path that was changed past the mount may lead to any file, also by links. */
-    write_key(&stat, key);
-    if (stat.st_dev != table->device || strcmp(key, node_path.key) != 0)
+    if (stat.st_dev != table->device || stat.st_ino != node->ino)
         return -ESTALE;
     LOCK_GUARD(&table->lock);
     hold_locked(table, node, &fd, ret);
@@ -252,21 +261,20 @@ int draft_node_open_folder(struct draft_table *table, struct draft_node *node)
  * removed through the mount keeps its descriptor, so no other file gets its inode number, and the key
  * identifies it. Files that are removed past the mount are not protected in this way. */
 static struct draft_node *intern(struct draft_table *table, struct draft_node *parent, const char *name,
-                                 const char *key)
+                                 ino_t ino)
 {
     size_t size = (sizeof(struct draft_node) + NODE_ALIGNMENT - 1) / NODE_ALIGNMENT * NODE_ALIGNMENT;
     struct draft_node *old_parent = NULL;
     pthread_mutex_lock(&table->lock);
-    struct draft_node *node = g_hash_table_lookup(table->nodes, key);
+    struct draft_node *node = find_ino_locked(table, ino);
     if (node == NULL) {
         node = aligned_alloc(NODE_ALIGNMENT, size);
         if (node == NULL) {
             pthread_mutex_unlock(&table->lock);
             return NULL;
         }
-        *node = (struct draft_node){.fd = -1};
-        memcpy(node->key, key, DRAFT_KEY_SIZE);
-        g_hash_table_insert(table->nodes, node->key, node);
+        *node = (struct draft_node){.ino = ino, .fd = -1};
+        g_hash_table_add(table->nodes, node);
     }
     node->references++;
     if (!has_name_locked(node, parent, name))
@@ -280,7 +288,6 @@ int draft_table_find(struct draft_table *table, struct draft_node *parent, const
                      struct draft_node **ret_node, struct stat *ret_stat)
 {
     _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
-    char key[DRAFT_KEY_SIZE];
     READ_GUARD(&table->names_lock);
     int error = hold_by_name(table, parent, &folder);
     if (error != 0)
@@ -289,8 +296,7 @@ int draft_table_find(struct draft_table *table, struct draft_node *parent, const
         return -errno;
     if (ret_stat->st_dev != table->device)
         return -EXDEV;
-    write_key(ret_stat, key);
-    *ret_node = intern(table, parent, name, key);
+    *ret_node = intern(table, parent, name, ret_stat->st_ino);
     return *ret_node == NULL ? -ENOMEM : 0;
 }
 
@@ -299,7 +305,6 @@ int draft_table_find(struct draft_table *table, struct draft_node *parent, const
 /* Holds the node of the file `name`; holds nothing if the kernel does not know the file. */
 static int hold_known(struct draft_table *table, int folder_fd, const char *name, struct draft_hold *ret)
 {
-    char key[DRAFT_KEY_SIZE];
     struct stat stat;
     _cleanup_close_ int fd = openat(folder_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
@@ -308,9 +313,8 @@ static int hold_known(struct draft_table *table, int folder_fd, const char *name
         return -errno;
     if (stat.st_dev != table->device)
         return -EXDEV;
-    write_key(&stat, key);
     LOCK_GUARD(&table->lock);
-    struct draft_node *node = g_hash_table_lookup(table->nodes, key);
+    struct draft_node *node = find_ino_locked(table, stat.st_ino);
     if (node != NULL)
         hold_locked(table, node, &fd, ret);
     return 0;
@@ -432,15 +436,8 @@ int draft_node_begin_move(struct draft_table *table, struct draft_node *node, st
     return error == -ETIMEDOUT ? -EBUSY : error;
 }
 
-/* The file lives on in the spool, and may come back before the kernel forgets this node, so the node gets
- * another key, which only draft_table_release() uses. */
 void draft_node_end_move(struct draft_table *table, struct draft_node *node, bool has_left)
 {
     LOCK_GUARD(&table->lock);
     node->state = has_left ? DRAFT_LEFT : DRAFT_HERE;
-    if (!has_left)
-        return;
-    g_hash_table_remove(table->nodes, node->key);
-    snprintf(node->key, sizeof(node->key), "left %llx", (unsigned long long)(uintptr_t)node);
-    g_hash_table_insert(table->nodes, node->key, node);
 }

@@ -33,10 +33,6 @@
 #include "base/clock.h"
 #include "base/wait.h"
 
-enum {
-    DRAFT_KEY_SIZE = 24
-};
-
 enum draft_state {
     DRAFT_HERE,
     DRAFT_MOVING, /* being handed in: opening it for writing fails */
@@ -45,7 +41,7 @@ enum draft_state {
 
 /* All members but is_root are protected by the table's lock. */
 struct draft_node {
-    char key[DRAFT_KEY_SIZE];  /* the file's inode number in hexadecimal, until the file has left */
+    ino_t ino;                 /* of the file on the disk; constant */
     bool is_root;              /* a root is always open, has no name, and is never freed */
     struct draft_node *parent; /* a counted reference; NULL if the node has no name */
     char *name;
@@ -63,7 +59,7 @@ struct draft_table {
     pthread_rwlock_t names_lock; /* taken before `lock` */
     pthread_mutex_t lock;
     pthread_cond_t writer_left;
-    GHashTable *nodes; /* struct draft_node by key, without roots; protected by lock */
+    GHashTable *nodes; /* set of struct draft_node, without roots; protected by lock */
 };
 
 /* Takes over `root_fd`, also on failure. Return: 0 or -errno of fstat(2). */
