@@ -178,52 +178,57 @@ void draft_hold_release(struct draft_hold *hold)
     draft_node_unref(table, node, 1);
 }
 
-/* The path to a node at one moment, from the nearest held folder above; empty if the node is held. */
-struct node_path {
-    char buffer[PATH_MAX];
-    const char *path; /* in `buffer` */
-};
-
-/* Holds the folder where the path begins. Return: 0, -ESTALE or -ENAMETOOLONG. */
-static int hold_start(struct draft_table *table, struct draft_node *node, struct node_path *ret_path,
-                      struct draft_hold *ret_start)
+/* Writes the path to the node, from a root or, with `from_held`, from the nearest held node above or the node
+ * itself. Return: 0, -ESTALE or -ENAMETOOLONG. */
+static int write_path_locked(struct draft_node *node, bool from_held, char ret_path[PATH_MAX],
+                             struct draft_node **ret_start)
 {
-    char *begin = ret_path->buffer + sizeof(ret_path->buffer) - 1;
-    struct draft_node *start;
-    int none = -1;
+    char *begin = ret_path + PATH_MAX - 1;
     *begin = '\0';
-    LOCK_GUARD(&table->lock);
-    for (start = node; start->holders == 0; start = start->parent) {
-        if (start->parent == NULL)
+    for (; !node->is_root && !(from_held && node->holders > 0); node = node->parent) {
+        if (node->parent == NULL)
             return -ESTALE;
-        size_t len = strlen(start->name);
-        if (len + 1 > (size_t)(begin - ret_path->buffer))
+        size_t len = strlen(node->name);
+        if (len + 1 > (size_t)(begin - ret_path))
             return -ENAMETOOLONG;
-        if (start != node)
+        if (*begin != '\0')
             *--begin = '/';
         begin -= len;
-        memcpy(begin, start->name, len);
+        memcpy(begin, node->name, len);
     }
-    ret_path->path = begin;
-    hold_locked(table, start, &none, ret_start);
+    memmove(ret_path, begin, strlen(begin) + 1);
+    *ret_start = node;
     return 0;
+}
+
+int draft_node_path(struct draft_table *table, struct draft_node *node, char ret_path[PATH_MAX])
+{
+    struct draft_node *root;
+    LOCK_GUARD(&table->lock);
+    return write_path_locked(node, false, ret_path, &root);
 }
 
 /* The caller holds names_lock. */
 static int hold_by_name(struct draft_table *table, struct draft_node *node, struct draft_hold *ret)
 {
     _cleanup_draft_hold_ struct draft_hold start = {.table = NULL};
-    struct node_path node_path;
+    struct draft_node *start_node;
+    char path[PATH_MAX];
     struct stat stat;
-    int error = hold_start(table, node, &node_path, &start);
-    if (error != 0)
-        return error;
-    if (start.node == node) {
+    int none = -1;
+    {
+        LOCK_GUARD(&table->lock);
+        int error = write_path_locked(node, true, path, &start_node);
+        if (error != 0)
+            return error;
+        hold_locked(table, start_node, &none, &start);
+    }
+    if (start_node == node) {
         *ret = start;
         start.table = NULL;
         return 0;
     }
-    _cleanup_close_ int fd = openat(start.fd, node_path.path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_close_ int fd = openat(start.fd, path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
         return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? -ESTALE : -errno;
     if (fstat(fd, &stat) != 0)

@@ -25,6 +25,7 @@
 #define INBOXFS_TREE_DRAFT_TABLE_H
 
 #include <glib.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -74,6 +75,9 @@ void draft_root_init(struct draft_node *root, int fd);
  * alive. */
 struct draft_node *draft_table_node(struct draft_table *table, uint64_t number);
 uint64_t draft_node_number(const struct draft_node *node);
+/* Writes the path from the root to the node, "" for the root. Return: 0; -ESTALE when the node or a folder
+ * above has no name; -ENAMETOOLONG. */
+int draft_node_path(struct draft_table *table, struct draft_node *node, char ret_path[PATH_MAX]);
 
 /* Finds the file `name` in the folder `parent`, with its attributes and one more reference, which the caller
  * gives back. Waits for the disk. Return: 0; -ENOENT when there is no such file; -EXDEV when it is on

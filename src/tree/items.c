@@ -528,24 +528,11 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
 static void show_path(struct tree *tree, struct draft_node *folder_node, const char *name,
                       char ret_path[PATH_MAX])
 {
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
-    char link[DRAFT_FD_PATH_SIZE];
-    char root[PATH_MAX];
     char folder[PATH_MAX];
-    draft_fd_path(tree->drafts.root.fd, link);
-    ssize_t root_len = readlink(link, root, sizeof(root));
-    ssize_t folder_len = -1;
-    if (draft_hold(&tree->drafts, folder_node, &hold) == 0) {
-        draft_fd_path(hold.fd, link);
-        folder_len = readlink(link, folder, sizeof(folder) - 1);
-    }
-
-    const char *below = "";
-    if (root_len > 0 && folder_len > root_len && memcmp(root, folder, (size_t)root_len) == 0) {
-        folder[folder_len] = '\0';
-        below = folder + root_len;
-    }
-    if (snprintf(ret_path, PATH_MAX, "drafts%s/%s", below, name) >= PATH_MAX)
+    if (draft_node_path(&tree->drafts, folder_node, folder) != 0)
+        folder[0] = '\0';
+    const char *slash = folder[0] == '\0' ? "" : "/";
+    if (snprintf(ret_path, PATH_MAX, "drafts/%s%s%s", folder, slash, name) >= PATH_MAX)
         snprintf(ret_path, PATH_MAX, "drafts/%s", name);
 }
 
