@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of drafts: nodes, descriptors, names, writers.
+ * The table of drafts. draft_table.h has the model and the locks.
  */
 #include "tree/draft_table.h"
 
@@ -16,7 +16,7 @@
 #include "base/lock.h"
 
 enum {
-    NUMBER_SHIFT = 6, /* number of bits that hold the kind in an inode number (node.h) */
+    NUMBER_SHIFT = 6, /* NODE_KIND_BITS in node.h: a node's address ends with as many zeros */
     NODE_ALIGNMENT = 1 << NUMBER_SHIFT,
 };
 
@@ -30,7 +30,6 @@ static guint hash_node(gconstpointer node)
     return (guint)((const struct draft_node *)node)->ino;
 }
 
-/* A file that has left may come back before the kernel forgets its node, and then gets another node. */
 static gboolean are_same_draft(gconstpointer one, gconstpointer other)
 {
     const struct draft_node *a = one;
@@ -44,7 +43,7 @@ int draft_table_init(struct draft_table *table, struct clock *clock, int root_fd
     struct stat stat;
     *table = (struct draft_table){.clock = clock, .nodes = g_hash_table_new(hash_node, are_same_draft)};
     draft_root_init(&table->root, root_fd);
-    /* Otherwise parallel lookups could keep a rename waiting for ever. */
+    /* With the default, lookups in parallel could keep a rename waiting for ever. */
     pthread_rwlockattr_init(&attributes);
     pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&table->names_lock, &attributes);
@@ -62,7 +61,7 @@ static void free_node(struct draft_node *node)
     if (node->fd >= 0)
         close(node->fd);
     free(node->name);
-    free(node);
+    g_aligned_free(node);
 }
 
 void draft_table_release(struct draft_table *table)
@@ -89,7 +88,6 @@ uint64_t draft_node_number(const struct draft_node *node)
     return node->is_root ? 0 : (uint64_t)(uintptr_t)node >> NUMBER_SHIFT;
 }
 
-/* The file of an O_PATH descriptor can be opened, truncated or linked only by its path in /proc. */
 void draft_fd_path(int fd, char ret_path[DRAFT_FD_PATH_SIZE])
 {
     snprintf(ret_path, DRAFT_FD_PATH_SIZE, "/proc/self/fd/%d", fd);
@@ -126,8 +124,8 @@ static bool has_name_locked(const struct draft_node *node, const struct draft_no
     return node->parent == parent && strcmp(node->name, name) == 0;
 }
 
-/* Sets the node's name; with NULL the node has no name until the next lookup. Returns the former parent,
- * whose reference the caller gives back, or NULL. */
+/* Sets parent and name, or with NULL removes both. Returns the former parent, whose reference the caller
+ * drops, or NULL. */
 static struct draft_node *set_name_locked(struct draft_node *node, struct draft_node *parent,
                                           const char *name)
 {
@@ -152,7 +150,7 @@ static void set_name(struct draft_table *table, struct draft_node *node, struct 
 
 /* ---------------------------------------------------------------- descriptors */
 
-/* Takes `*fd`, a descriptor of the file, if the node has none yet. */
+/* Takes ownership of `*fd`, a descriptor of the file, if the node has none. */
 static void hold_locked(struct draft_table *table, struct draft_node *node, int *fd, struct draft_hold *ret)
 {
     if (node->holders == 0)
@@ -247,7 +245,7 @@ int draft_hold(struct draft_table *table, struct draft_node *node, struct draft_
     return hold_by_name(table, node, ret);
 }
 
-/* Does not open ".", which would need permission to search the folder; listing does not need it. */
+/* Opening "." would need the permission to search the folder, which a listing does not need. */
 int draft_node_open_folder(struct draft_table *table, struct draft_node *node)
 {
     _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
@@ -260,24 +258,19 @@ int draft_node_open_folder(struct draft_table *table, struct draft_node *node)
     return fd < 0 ? -errno : fd;
 }
 
-/* ---------------------------------------------------------------- looking up */
+/* ---------------------------------------------------------------- lookups */
 
-/* Returns the file's node, with one more reference and this name, or NULL when out of memory. A file that is
- * removed through the mount keeps its descriptor, so no other file gets its inode number, and the key
- * identifies it. Files that are removed past the mount are not protected in this way. */
-static struct draft_node *intern(struct draft_table *table, struct draft_node *parent, const char *name,
-                                 ino_t ino)
+/* Returns the file's node, with one more reference and this name. The node of a file that was removed through
+ * the mount has a descriptor, so no other file gets its inode number. If the file was removed past the mount,
+ * another file may get its node. */
+static struct draft_node *get_node(struct draft_table *table, struct draft_node *parent, const char *name,
+                                   ino_t ino)
 {
-    size_t size = (sizeof(struct draft_node) + NODE_ALIGNMENT - 1) / NODE_ALIGNMENT * NODE_ALIGNMENT;
     struct draft_node *old_parent = NULL;
     pthread_mutex_lock(&table->lock);
     struct draft_node *node = find_ino_locked(table, ino);
     if (node == NULL) {
-        node = aligned_alloc(NODE_ALIGNMENT, size);
-        if (node == NULL) {
-            pthread_mutex_unlock(&table->lock);
-            return NULL;
-        }
+        node = g_aligned_alloc(1, sizeof(*node), NODE_ALIGNMENT);
         *node = (struct draft_node){.ino = ino, .fd = -1};
         g_hash_table_add(table->nodes, node);
     }
@@ -301,13 +294,12 @@ int draft_table_find(struct draft_table *table, struct draft_node *parent, const
         return -errno;
     if (ret_stat->st_dev != table->device)
         return -EXDEV;
-    *ret_node = intern(table, parent, name, ret_stat->st_ino);
-    return *ret_node == NULL ? -ENOMEM : 0;
+    *ret_node = get_node(table, parent, name, ret_stat->st_ino);
+    return 0;
 }
 
 /* ---------------------------------------------------------------- changing names */
 
-/* Holds the node of the file `name`; holds nothing if the kernel does not know the file. */
 static int hold_known(struct draft_table *table, int folder_fd, const char *name, struct draft_hold *ret)
 {
     struct stat stat;
@@ -333,7 +325,6 @@ int draft_hold_name(struct draft_table *table, struct draft_node *parent, const 
     return error != 0 ? error : hold_known(table, folder.fd, name, ret);
 }
 
-/* Does nothing to a node that has another name by now. */
 void draft_hold_lose_name(struct draft_hold *hold, const struct draft_node *parent, const char *name)
 {
     struct draft_table *table = hold->table;
@@ -346,7 +337,7 @@ void draft_hold_lose_name(struct draft_hold *hold, const struct draft_node *pare
         old_parent = set_name_locked(hold->node, NULL, NULL);
     pthread_mutex_unlock(&table->lock);
     draft_node_unref(table, old_parent, 1);
-    /* The file is removed: this hold lasts as long as the node. */
+    /* The file was removed: the hold lasts as long as the node, and has no reference of its own. */
     if (fstat(hold->fd, &stat) == 0 && stat.st_nlink == 0) {
         draft_node_unref(table, hold->node, 1);
         hold->table = NULL;
@@ -397,7 +388,7 @@ int draft_table_rename(struct draft_table *table, struct draft_node *parent, con
     return 0;
 }
 
-/* ---------------------------------------------------------------- writers, kept away by a hand-in */
+/* ---------------------------------------------------------------- writers and moves */
 
 enum {
     WRITERS_WAIT_MS = 2000
