@@ -70,7 +70,7 @@ static bool has_label(const char *labels, const char *label, size_t len)
 
 /* Returns iconv's name of the charset, or NULL. A label outside the table needs a digit: charsets of mail
  * have one, and iconv's special names, such as that for the locale's charset, do not. */
-static const char *find_name(const char *label, size_t len, char name[LABEL_MAX_BYTES + 1])
+static const char *find_iconv_name(const char *label, size_t len, char name[LABEL_MAX_BYTES + 1])
 {
     char simple[LABEL_MAX_BYTES + 1];
     size_t simple_len = 0;
@@ -185,7 +185,7 @@ int charset_append(struct strbuf *text, const char *label, size_t label_len, con
                    enum charset_damage damage)
 {
     char copy[LABEL_MAX_BYTES + 1];
-    const char *name = label_len == 0 ? "US-ASCII" : find_name(label, label_len, copy);
+    const char *name = label_len == 0 ? "US-ASCII" : find_iconv_name(label, label_len, copy);
     bool is_ascii = name != NULL && strcmp(name, "US-ASCII") == 0;
     bool is_converted = name != NULL && !is_ascii && strcmp(name, "UTF-8") != 0;
     if (is_converted && append_converted(text, name, bytes, len, CHARSET_REFUSE) != -EILSEQ)

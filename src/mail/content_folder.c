@@ -198,7 +198,7 @@ static int add_head(struct content_folder *folder, const struct email_content *c
 /* Makes the sender's file name safe: without folders, control characters, characters that turn the direction
  * of text, and leading dots, blanks or dashes (`tar cf x *` would take the name for an option). The caller
  * frees; NULL when out of memory. */
-static char *attachment_name(const struct email_attachment *attachment)
+static char *make_attachment_name(const struct email_attachment *attachment)
 {
     g_autofree char *valid = g_utf8_make_valid(attachment->filename != NULL ? attachment->filename : "", -1);
     _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(strlen(valid));
@@ -215,7 +215,7 @@ static char *attachment_name(const struct email_attachment *attachment)
 
 /* Returns a name whose file_name_fold() is not in `taken`, by numbering `name` if needed, and adds the fold
  * to `taken`. The caller frees; NULL when out of memory. */
-static char *unique_name(GHashTable *taken, const char *name)
+static char *make_unique_name(GHashTable *taken, const char *name)
 {
     char *unique = strdup(name);
     /* Later numbers grow in larger steps, since a sender may give a thousand files the same name. */
@@ -232,8 +232,8 @@ static int add_attachments(struct content_folder *folder, const struct email_con
     g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (size_t i = 0; i < content->attachments_len; i++) {
         const struct email_attachment *attachment = &content->attachments[i];
-        _cleanup_free_ char *name = attachment_name(attachment);
-        _cleanup_free_ char *unique = name == NULL ? NULL : unique_name(taken, name);
+        _cleanup_free_ char *name = make_attachment_name(attachment);
+        _cleanup_free_ char *unique = name == NULL ? NULL : make_unique_name(taken, name);
         if (unique == NULL)
             return -ENOMEM;
         content_folder_add(folder, CONTENT_ATTACHMENT, unique, attachment->id);
@@ -252,7 +252,7 @@ static int add_thread(struct content_folder *folder, const struct email_content 
         _cleanup_free_ char *name = NULL;
         if (stem == NULL || asprintf(&name, "%s.%s", stem, has_prompt ? "md" : "txt") < 0)
             return -ENOMEM;
-        _cleanup_free_ char *unique = unique_name(taken, name);
+        _cleanup_free_ char *unique = make_unique_name(taken, name);
         int error = unique == NULL ? -ENOMEM
                                    : add_readable(folder, CONTENT_PREVIOUS, unique, id,
                                                   has_prompt ? &email->prompt : &email->plain_text);

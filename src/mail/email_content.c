@@ -43,7 +43,7 @@ static int read_text(const json_t *value, void *target)
 
 /* Keeps the first unusable text, for an error message. U+FFFD marks a cut: no address may contain it, so the
  * cut text cannot be read as an address later. */
-static void keep_unusable(const char *text, size_t len, struct address_list *list)
+static void note_unusable(const char *text, size_t len, struct address_list *list)
 {
     enum {
         MAX_BYTES = 1000
@@ -70,7 +70,7 @@ static int add_address(const json_t *value, struct address_list *list)
     int error = has_nul ? -EBADMSG : address_list_parse(list, text, NULL);
     if (error != -EBADMSG && error != -EMSGSIZE)
         return error;
-    keep_unusable(text, len, list);
+    note_unusable(text, len, list);
     return 0;
 }
 
@@ -86,7 +86,7 @@ static int read_addresses(const json_t *value, void *target)
     return error;
 }
 
-static size_t list_len(const json_t *list, size_t max)
+static size_t bounded_len(const json_t *list, size_t max)
 {
     size_t len = json_is_array(list) ? json_array_size(list) : 0;
     return len < max ? len : max;
@@ -95,7 +95,7 @@ static size_t list_len(const json_t *list, size_t max)
 static int read_attachments(const json_t *object, struct email_content *content)
 {
     const json_t *list = json_object_get(object, "attachments");
-    size_t len = list_len(list, EMAIL_CONTENT_ATTACHMENTS_MAX);
+    size_t len = bounded_len(list, EMAIL_CONTENT_ATTACHMENTS_MAX);
     content->attachments = g_new0(struct email_attachment, len);
     int error = 0;
     for (size_t i = 0; i < len && error == 0; i++) {
@@ -145,7 +145,7 @@ static int read_email(const json_t *object, struct email_content *content)
 static int read_previous(const json_t *object, struct email_content *content)
 {
     const json_t *list = json_object_get(object, "previous_emails");
-    size_t len = list_len(list, EMAIL_CONTENT_PREVIOUS_MAX);
+    size_t len = bounded_len(list, EMAIL_CONTENT_PREVIOUS_MAX);
     content->previous_emails = g_new0(struct email_content, len);
     int error = 0;
     for (size_t i = 0; i < len && error == 0; i++) {

@@ -53,7 +53,7 @@ static bool is_token(const char *text, size_t len)
 
 /* Reads the encoded word at `start`. A hostile value can have thousands of "=?": *has_no_end, which is set if
  * the rest of the value has no "?=", prevents a search for the end of each. */
-static bool find_word(const char *start, const char *end, bool *has_no_end, struct encoded_word *ret_word)
+static bool read_word(const char *start, const char *end, bool *has_no_end, struct encoded_word *ret_word)
 {
     if (*has_no_end || end - start < 2 || start[1] != '?')
         return false;
@@ -112,7 +112,7 @@ static void append_base64(struct strbuf *bytes, const char *text, size_t len)
         strbuf_append(bytes, decoded, g_base64_decode_step("==", 4 - digits, decoded, &state, &save));
 }
 
-static void end_words(struct decoding *decoding)
+static void append_words(struct decoding *decoding)
 {
     if (decoding->charset != NULL)
         charset_append(&decoding->text, decoding->charset, decoding->charset_len,
@@ -130,7 +130,7 @@ static void append_plain(struct decoding *decoding, const char *start, const cha
         spaces++;
     if (is_before_word && spaces == len && decoding->charset != NULL)
         return;
-    end_words(decoding);
+    append_words(decoding);
     charset_append(&decoding->text, NULL, 0, start, len, CHARSET_REPLACE);
 }
 
@@ -161,7 +161,7 @@ static int decode(const struct strbuf *flat, char **ret_text)
     bool has_no_end = false;
     struct encoded_word word;
     for (const char *at = plain; (at = memchr(at, '=', (size_t)(end - at))) != NULL;) {
-        if (!find_word(at, end, &has_no_end, &word)) {
+        if (!read_word(at, end, &has_no_end, &word)) {
             at++;
             continue;
         }
@@ -169,7 +169,7 @@ static int decode(const struct strbuf *flat, char **ret_text)
         bool is_same = decoding.charset != NULL && decoding.charset_len == word.charset_len &&
                        g_ascii_strncasecmp(decoding.charset, word.charset, word.charset_len) == 0;
         if (!is_same)
-            end_words(&decoding);
+            append_words(&decoding);
         decoding.charset = word.charset;
         decoding.charset_len = word.charset_len;
         if (word.is_base64)
@@ -215,7 +215,7 @@ int header_text_decode_phrase(const char *value, size_t len, char **ret_text)
             is_quoted = !is_quoted;
         } else if (is_quoted && value[i] == '\\' && i + 1 < len) {
             strbuf_append_char(&flat, value[++i]);
-        } else if (!is_quoted && value[i] == '=' && find_word(value + i, value + len, &has_no_end, &word)) {
+        } else if (!is_quoted && value[i] == '=' && read_word(value + i, value + len, &has_no_end, &word)) {
             strbuf_append(&flat, value + i, (size_t)(word.end - (value + i))); /* a word may hold quotes */
             i = (size_t)(word.end - value) - 1;
         } else if (!character_is_blank(value[i])) {

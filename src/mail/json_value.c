@@ -91,7 +91,7 @@ static void mend(const char *text, size_t len, bool with_nuls, struct strbuf *ou
     }
 }
 
-static int error_of(const json_error_t *problem)
+static int errno_of(const json_error_t *problem)
 {
     switch (json_error_code(problem)) {
     case json_error_out_of_memory:
@@ -141,7 +141,7 @@ int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_val
         value = json_loadb(mended.data, mended.len, flags | JSON_ALLOW_NUL, &problem);
     }
     if (value == NULL)
-        return error_of(&problem);
+        return errno_of(&problem);
     *ret_value = value;
     return 0;
 }

@@ -37,7 +37,7 @@ static void break_line(struct json_writer *writer)
 }
 
 /* Appends the comma and the line break before a value or a key. */
-static void separate(struct json_writer *writer)
+static void begin_value(struct json_writer *writer)
 {
     if (writer->after_key) {
         writer->after_key = false;
@@ -51,15 +51,15 @@ static void separate(struct json_writer *writer)
     break_line(writer);
 }
 
-static void begin(struct json_writer *writer, char bracket)
+static void begin_container(struct json_writer *writer, char bracket)
 {
-    separate(writer);
+    begin_value(writer);
     strbuf_append_char(writer->out, bracket);
     writer->depth++;
     writer->is_empty = true;
 }
 
-static void end(struct json_writer *writer, char bracket)
+static void end_container(struct json_writer *writer, char bracket)
 {
     writer->depth--;
     if (!writer->is_empty)
@@ -70,22 +70,22 @@ static void end(struct json_writer *writer, char bracket)
 
 void json_begin_object(struct json_writer *writer)
 {
-    begin(writer, '{');
+    begin_container(writer, '{');
 }
 
 void json_end_object(struct json_writer *writer)
 {
-    end(writer, '}');
+    end_container(writer, '}');
 }
 
 void json_begin_array(struct json_writer *writer)
 {
-    begin(writer, '[');
+    begin_container(writer, '[');
 }
 
 void json_end_array(struct json_writer *writer)
 {
-    end(writer, ']');
+    end_container(writer, ']');
 }
 
 static void append_escape(struct strbuf *out, uint32_t c)
@@ -128,7 +128,7 @@ void json_write_string_n(struct json_writer *writer, const char *text, size_t le
     const char *run = text; /* beginning of the bytes to copy unchanged */
     const char *at = text;
 
-    separate(writer);
+    begin_value(writer);
     strbuf_append_char(out, '"');
     while ((at += json_plain_len(at, (size_t)(text_end - at))) < text_end) {
         const struct character character = character_at(at, (size_t)(text_end - at));
@@ -172,7 +172,7 @@ void json_write_string(struct json_writer *writer, const char *text)
 
 void json_write_integer(struct json_writer *writer, int64_t number)
 {
-    separate(writer);
+    begin_value(writer);
     strbuf_appendf(writer->out, "%" PRId64, number);
 }
 
@@ -191,7 +191,7 @@ void json_write_null(struct json_writer *writer)
 
 void json_write_verbatim(struct json_writer *writer, const char *json, size_t len)
 {
-    separate(writer);
+    begin_value(writer);
     strbuf_append(writer->out, json, len);
 }
 

@@ -262,7 +262,7 @@ int mime_is_file(const struct mime_entity *leaf)
 }
 
 /* Makes a name such as "attachment-2.pdf". Returns NULL when out of memory. */
-static char *make_up_name(const char *type, size_t number)
+static char *make_attachment_name(const char *type, size_t number)
 {
     static const struct {
         const char *type;
@@ -307,13 +307,13 @@ int mime_name_file(const struct mime_entity *part, size_t number, char **ret_nam
     if (mended == NULL)
         return -ENOMEM;
     character_replace(mended, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, '_');
-    *ret_name = file_name_is_valid(mended) ? TAKE_PTR(mended) : make_up_name(part->type, number);
+    *ret_name = file_name_is_valid(mended) ? TAKE_PTR(mended) : make_attachment_name(part->type, number);
     return *ret_name != NULL ? 0 : -ENOMEM;
 }
 
 /* If the leaf can be the text of this role in all multiparts around it, notes the number of the chosen part
  * in each, and returns true. The first pass checks all multiparts, the second notes. */
-static bool take_place(struct mime_entity *leaf, enum mime_role role)
+static bool choose_as_text(struct mime_entity *leaf, enum mime_role role)
 {
     bool notes = false;
     do {
@@ -360,7 +360,7 @@ static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
     struct span type = first_token(mime_find_field(leaf->header, "Content-Type"));
     if (found > 0 && type.len > 0 && memchr(type.bytes, '/', type.len) == NULL)
         strcpy(leaf->type, MIME_TYPE_OF_BYTES);
-    if (found > 0 || !take_place(leaf, role))
+    if (found > 0 || !choose_as_text(leaf, role))
         role = MIME_ATTACHMENT;
     return reading->visitor->leaf(reading->visitor->context, leaf, role);
 }
@@ -381,7 +381,7 @@ static int read_without_parts(const struct reading *reading, struct mime_entity 
 }
 
 /* Returns true if one of the parts is plain text, HTML or a multipart. */
-static bool find_usual_text(struct mime_parts parts)
+static bool has_usual_part(struct mime_parts parts)
 {
     struct mime_entity child = {0};
     struct span part;
@@ -404,7 +404,7 @@ static int read_multipart(struct reading *reading, struct mime_entity *entity)
     if (result != 0)
         return result;
     mime_parts_init(&parts, entity->body, entity->boundary != NULL ? g_strchomp(entity->boundary) : "");
-    entity->has_usual_text = mime_is_type(entity, "multipart/alternative") && find_usual_text(parts);
+    entity->has_usual_text = mime_is_type(entity, "multipart/alternative") && has_usual_part(parts);
     while (result == 0 && mime_next_part(&parts, &part)) {
         bool is_cut_off = !parts.is_closed && parts.rest.len == 0;
         if (is_cut_off)

@@ -228,8 +228,8 @@ static int append_html_as_plain(struct strbuf *out, const struct strbuf *html)
 
 /* Joins the texts of this role. With `takes_other`, a piece without a text of this role gives its other text.
  * Leaves *ret_text unchanged if there is no text. */
-static int join(const struct mime_texts *texts, enum mime_role role, bool takes_other, size_t max_bytes,
-                char **ret_text)
+static int join_texts(const struct mime_texts *texts, enum mime_role role, bool takes_other, size_t max_bytes,
+                      char **ret_text)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(max_bytes);
     int error = 0;
@@ -268,6 +268,6 @@ int mime_texts_join(struct mime_texts *texts, size_t max_bytes, char **ret_plain
     bool is_mixed = has_both ? has_plain_alone || has_html_alone : !is_in_order;
     *ret_plain = *ret_html = NULL;
     *ret_is_alternative = has_both || is_mixed;
-    int error = join(texts, MIME_PLAIN, is_mixed, max_bytes, ret_plain);
-    return error != 0 ? error : join(texts, MIME_HTML, is_mixed, max_bytes, ret_html);
+    int error = join_texts(texts, MIME_PLAIN, is_mixed, max_bytes, ret_plain);
+    return error != 0 ? error : join_texts(texts, MIME_HTML, is_mixed, max_bytes, ret_html);
 }

@@ -73,12 +73,12 @@ char *reply_subject(enum reply_kind kind, const char *subject)
 }
 
 /* Sets of addresses are hash tables, since a sender can name very many addresses. */
-static void put_into(GHashTable *set, const char *address)
+static void add_to_set(GHashTable *set, const char *address)
 {
     g_hash_table_add(set, g_ascii_strdown(address, -1));
 }
 
-static bool is_in(GHashTable *set, const char *address)
+static bool is_in_set(GHashTable *set, const char *address)
 {
     g_autofree char *lower = g_ascii_strdown(address, -1);
     return g_hash_table_contains(set, lower);
@@ -91,16 +91,17 @@ static GHashTable *new_set(void)
 
 /* Adds the addresses that are in neither `taken` nor `own`. The list may get one address more than
  * ADDRESS_LIST_MAX, so that draft_parse() refuses the message. */
-static int add(struct address_list *to, const struct address_list *from, GHashTable *taken, GHashTable *own)
+static int add_recipients(struct address_list *to, const struct address_list *from, GHashTable *taken,
+                          GHashTable *own)
 {
     if (to->unusable == NULL)
         to->unusable = g_strdup(from->unusable);
     int error = 0;
     for (size_t i = 0; i < from->len && to->len <= ADDRESS_LIST_MAX && error == 0; i++) {
         const struct address *one = &from->items[i];
-        if (is_in(taken, one->address) || (own != NULL && is_in(own, one->address)))
+        if (is_in_set(taken, one->address) || (own != NULL && is_in_set(own, one->address)))
             continue;
-        put_into(taken, one->address);
+        add_to_set(taken, one->address);
         error = address_list_append(to, one->address, one->name);
     }
     return error;
@@ -126,19 +127,19 @@ static int find_recipients(enum reply_kind kind, const struct reply_original *or
     g_autoptr(GHashTable) taken = new_set();
     g_autoptr(GHashTable) own = new_set();
     for (size_t i = 0; i < original->own_addresses_len; i++)
-        put_into(own, original->own_addresses[i]);
+        add_to_set(own, original->own_addresses[i]);
     if (original->inbox_address != NULL)
-        put_into(own, original->inbox_address);
+        add_to_set(own, original->inbox_address);
 
     int error = 0;
     if (is_the_inbox(original, senders))
-        error = add(to, &head->to, taken, own);
+        error = add_recipients(to, &head->to, taken, own);
     if (error == 0 && is_empty(to))
-        error = add(to, senders, taken, NULL);
+        error = add_recipients(to, senders, taken, NULL);
     if (error == 0 && kind == REPLY_ALL)
-        error = add(cc, &head->to, taken, own);
+        error = add_recipients(cc, &head->to, taken, own);
     if (error == 0 && kind == REPLY_ALL)
-        error = add(cc, &head->cc, taken, own);
+        error = add_recipients(cc, &head->cc, taken, own);
     return error;
 }
 
