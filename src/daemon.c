@@ -431,7 +431,7 @@ static int daemon_run(const struct options *options)
     int error = mountpoint_prepare(options->mountpoint);
     if (error != 0)
         return EXIT_FAILURE;
-    descriptors_note_inherited(&daemon.inherited);
+    descriptors_list_inherited(&daemon.inherited);
     if (!options->is_foreground && (error = background_start(&ready_fd)) != 0) {
         log_error("cannot go into the background: %s", strerror(-error));
         return EXIT_FAILURE;

@@ -302,7 +302,7 @@ static int run_service(const struct arguments *arguments)
     process_block_ending_signals(&ending);
 
     struct inherited_descriptors inherited;
-    descriptors_note_inherited(&inherited);
+    descriptors_list_inherited(&inherited);
     struct service *service = NULL;
     _cleanup_free_ char *reason = NULL;
     int error = service_start(&arguments->config, &service, &reason);

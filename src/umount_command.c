@@ -165,7 +165,7 @@ int umount_command(int argc, char **argv)
         return EXIT_FAILURE;
     }
     /* This process must not keep the mount busy itself, by descriptors that its caller left open. */
-    descriptors_note_inherited(&inherited);
+    descriptors_list_inherited(&inherited);
     descriptors_close_inherited(&inherited);
     if (chdir("/") != 0)
         log_debug("cannot leave the working directory");

@@ -25,7 +25,7 @@ void descriptors_open_standard(void)
             _exit(EXIT_FAILURE);
 }
 
-void descriptors_note_inherited(struct inherited_descriptors *ret_inherited)
+void descriptors_list_inherited(struct inherited_descriptors *ret_inherited)
 {
     _cleanup_closedir_ DIR *open_ones = opendir("/proc/self/fd");
     bool has_failed = open_ones == NULL;

@@ -37,7 +37,7 @@ __attribute__((format(printf, 3, 4))) static int explain(int error, char **ret_r
 
 /* A group may read a file that belongs to root, since systemd gives credentials to a service by an ACL, which
  * shows as the mode of the group. */
-static int check(const struct stat *status, const char *path, const char *what, char **ret_reason)
+static int check_access(const struct stat *status, const char *path, const char *what, char **ret_reason)
 {
     bool is_lent = status->st_uid == 0 && geteuid() != 0;
     if ((status->st_mode & (is_lent ? 037 : 077)) != 0)
@@ -49,7 +49,7 @@ static int check(const struct stat *status, const char *path, const char *what, 
 }
 
 /* Cuts the line end off. Returns false if what is left is not one line of text. */
-static bool trim(char *text, size_t len)
+static bool trim_line(char *text, size_t len)
 {
     if (len > 0 && text[len - 1] == '\n')
         text[--len] = '\0';
@@ -68,7 +68,7 @@ int secret_file_read_all(const char *path, const char *what, size_t max_bytes, c
         int error = -errno;
         return explain(error, ret_reason, "cannot read %s %s: %s", what, path, strerrordesc_np(-error));
     }
-    int error = check(&status, path, what, ret_reason);
+    int error = check_access(&status, path, what, ret_reason);
     if (error != 0)
         return error;
     error = file_read_input(fd, max_bytes, ret_text, ret_len);
@@ -84,7 +84,7 @@ int secret_file_read(const char *path, const char *what, char **ret_secret, char
     int error = secret_file_read_all(path, what, SECRET_MAX_BYTES, &text, &len, ret_reason);
     if (text == NULL)
         return error;
-    if (!trim(text, len)) {
+    if (!trim_line(text, len)) {
         explicit_bzero(text, len);
         free(text);
         return explain(-EINVAL, ret_reason, "%s %s does not hold one line of text", what, path);

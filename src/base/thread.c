@@ -68,7 +68,7 @@ static struct worker_job *wait_for_job_locked(struct worker_pool *pool, struct s
     return job;
 }
 
-static void *work(void *argument)
+static void *run_jobs(void *argument)
 {
     struct worker_pool *pool = argument;
     struct worker_job *job;
@@ -93,7 +93,7 @@ int worker_pool_submit(struct worker_pool *pool, struct worker_job *job)
     pthread_t thread;
     LOCK_GUARD(&pool->lock);
     if (pool->idle <= pool->jobs.length && pool->threads < pool->max_threads) {
-        int error = thread_start(&thread, pool->name, work, pool);
+        int error = thread_start(&thread, pool->name, run_jobs, pool);
         if (error != 0 && pool->threads == 0)
             return error;
         if (error == 0) {

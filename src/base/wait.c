@@ -99,7 +99,7 @@ void sleeper_release(struct sleeper *sleeper)
     pthread_cond_destroy(&sleeper->wake);
 }
 
-static void leave_sleepers(struct sleepers *sleepers, struct sleeper *self)
+static void remove_sleeper(struct sleepers *sleepers, struct sleeper *self)
 {
     struct sleeper **at = &sleepers->first;
     while (*at != self)
@@ -116,7 +116,7 @@ void sleepers_wait(struct sleepers *sleepers, struct sleeper *self, struct clock
     self->is_asleep = true;
     clock_wait(clock, &self->wake, mutex, until_ms);
     if (self->is_asleep)
-        leave_sleepers(sleepers, self);
+        remove_sleeper(sleepers, self);
 }
 
 void sleepers_wake_one(struct sleepers *sleepers)
@@ -124,7 +124,7 @@ void sleepers_wake_one(struct sleepers *sleepers)
     struct sleeper *sleeper = sleepers->first;
     if (sleeper == NULL)
         return;
-    leave_sleepers(sleepers, sleeper);
+    remove_sleeper(sleepers, sleeper);
     pthread_cond_signal(&sleeper->wake);
 }
 

@@ -56,7 +56,7 @@ TEST(inherited_descriptors_are_closed_and_no_others)
     int far = fcntl(theirs, F_DUPFD, 200);
     int ours = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_true(theirs > STDERR_FILENO && far >= 200 && ours > STDERR_FILENO);
-    descriptors_note_inherited(&inherited);
+    descriptors_list_inherited(&inherited);
     int later = open("/dev/null", O_RDONLY);
     descriptors_close_inherited(&inherited);
     assert_int_equal(-1, fcntl(theirs, F_GETFD));
