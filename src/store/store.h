@@ -65,9 +65,6 @@ struct store_listener {
     void (*sent_changed)(void *context, uint32_t sent, enum store_change change);
     /* The result of store_has_content(), store_has_raw() or store_knows_all_mail() changed. */
     void (*abilities_changed)(void *context);
-    /* The raw message of this email was fetched ahead of readers, and has `len` bytes. The cache may have
-     * removed it again. This function may wait for the disk. */
-    void (*raw_fetched)(void *context, uint32_t email, uint64_t len);
     void *context;
 };
 

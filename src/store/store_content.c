@@ -71,7 +71,6 @@ struct content_request {
 struct too_long {
     int64_t key;
     int64_t until_ms; /* when the part may be requested again */
-    bool is_ahead;    /* too long to be fetched ahead, but perhaps not for a reader */
 };
 
 /* A program (grep -r, tar, a mail program) that reads the same part of an inbox's emails in one direction.
@@ -325,7 +324,6 @@ static void content_answer_release(struct content_answer *answer)
 static int fetch_and_store(struct contents *contents, const struct content_request *request,
                            struct content_answer *answer)
 {
-    const struct store_listener *listener = &contents->store->index.listener;
     struct store_content *content = answer->content;
     struct content_bytes packed = {.fd = -1};
     int error = content == NULL ? -ENOMEM : request_with_retries(contents, request, answer);
@@ -350,9 +348,6 @@ static int fetch_and_store(struct contents *contents, const struct content_reque
         if (answer->file_name[0] != '\0')
             content_cache_unlink(&contents->cache, answer->file_name);
     }
-    /* A Maildir needs the length, and the cache may drop the message before the Maildir asks for it. */
-    if (request->part == CONTENT_PART_RAW && request->is_ahead && listener->raw_fetched != NULL)
-        listener->raw_fetched(listener->context, request->email, content->bytes.len);
     return 0;
 }
 
@@ -381,7 +376,7 @@ static bool is_too_long_locked(const struct contents *contents, const struct con
     int64_t now_ms = clock_monotonic_ms(contents->clock);
     for (size_t i = 0; i < TOO_LONG_MAX; i++) {
         const struct too_long *known = &contents->too_long[i];
-        if (known->key == request->key && now_ms < known->until_ms && (request->is_ahead || !known->is_ahead))
+        if (known->key == request->key && now_ms < known->until_ms)
             return true;
     }
     return false;
@@ -416,11 +411,9 @@ static void run_transfer(struct worker_job *job)
     transfer->is_done = true;
     transfer->error = error;
     transfer->content = error == 0 ? content_ref(content) : NULL;
-    if (error == -EFBIG)
+    if (error == -EFBIG && !request->is_ahead)
         contents->too_long[contents->too_long_next++ % TOO_LONG_MAX] =
-            (struct too_long){.key = request->key,
-                              .until_ms = clock_monotonic_ms(contents->clock) + TOO_LONG_MS,
-                              .is_ahead = request->is_ahead};
+            (struct too_long){request->key, clock_monotonic_ms(contents->clock) + TOO_LONG_MS};
     g_hash_table_remove(contents->transfers, &request->key);
     if (error == 0 && request->part == CONTENT_PART_TEXTS)
         remember_locked(contents, content);

@@ -168,14 +168,6 @@ void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email)
     notify_changed(tree, node_ino(NODE_MAILDIR_MESSAGE, email));
 }
 
-void maildir_note_size(const struct tree *tree, uint32_t inbox, uint32_t email, uint64_t size)
-{
-    struct maildir_memory *memory = tree->maildir->memory;
-    struct maildir_mail mail;
-    if (maildir_memory_find_email(memory, inbox, email, &mail))
-        maildir_memory_note_size(memory, inbox, mail.uid, (int64_t)size);
-}
-
 /* Brings the memory of Maildirs up to date with the emails of the inbox. */
 static int look_through(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
 {

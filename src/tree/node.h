@@ -365,8 +365,6 @@ void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email);
 void maildir_email_appeared(struct tree *tree, uint32_t inbox, uint32_t email);
 /* Notifies the kernel that the attributes of an inbox's Maildir changed. */
 void maildir_notify_box(struct tree *tree, uint32_t inbox);
-/* Stores the size, in bytes, of an email's raw message. Waits for the disk. */
-void maildir_note_size(const struct tree *tree, uint32_t inbox, uint32_t email, uint64_t size);
 
 /* Returns the inode of outbox/, attachments/, sent/ or failed/ (items.c). */
 uint64_t items_folder_ino(enum outbox_folder folder);

@@ -99,14 +99,6 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
     }
 }
 
-static void raw_fetched(void *context, uint32_t email, uint64_t len)
-{
-    const struct tree *tree = context;
-    struct email_view view;
-    if (tree->store != NULL && store_get_email(tree->store, email, &view))
-        maildir_note_size(tree, view.inbox, email, len);
-}
-
 static void sent_changed(void *context, uint32_t sent, enum store_change change)
 {
     struct tree *tree = context;
@@ -154,7 +146,6 @@ struct store_listener tree_store_listener(struct tree *tree)
         .email_changed = email_changed,
         .sent_changed = sent_changed,
         .abilities_changed = abilities_changed,
-        .raw_fetched = raw_fetched,
         .context = tree,
     };
 }

@@ -213,37 +213,6 @@ TEST_WITH(a_listing_knows_a_size_that_a_lookup_found, set_up, fixture_tear_down)
                      -ENOENT);
 }
 
-static bool has_sizes(struct tree_fixture *fixture)
-{
-    const struct listing listing = list(fixture, BOX "/new", 0);
-    return listing.by_uid[7].ino != 0 && listing.by_uid[8].ino != 0;
-}
-
-/* Otherwise a program that reads a folder larger than the cache would download messages again and again. */
-TEST_WITH(mail_fetched_ahead_keeps_its_size_without_its_content, set_up, fixture_tear_down)
-{
-    struct tree_fixture *fixture = *state;
-    _cleanup_free_ char *raw = calloc(1, fixture_content_bytes + 1);
-    memset(raw, 'r', fixture_content_bytes);
-    list(fixture, BOX "/new", 0);
-    for (int number = 4; number <= 8; number++) {
-        char id[32];
-        snprintf(id, sizeof(id), "%08d-0d44", number);
-        fake_service_add_simple_email(fixture->fake, "i1", id, "another");
-        add_message(fixture, id, number > 6 ? raw : "short");
-        sync_all(fixture);
-    }
-    const struct listing listing = list(fixture, BOX "/new", 0);
-    for (uint32_t uid = 4; uid <= 6; uid++) {
-        _cleanup_free_ char *path = path_of(BOX "/new", listing.by_uid[uid].name);
-        _cleanup_free_ char *text = fixture_read(fixture, path);
-        assert_string_equal(text, "short");
-    }
-    for (int i = 0; i < 2000 && !has_sizes(fixture); i++)
-        usleep(5000);
-    assert_true(has_sizes(fixture));
-}
-
 TEST_WITH(reads_end_where_the_message_ends, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
