@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Nothing about telling watchers can hang, whoever is killed or stands still; and an unmount finds the mount idle.
+# Notifying watchers never hangs, whichever process is killed or stopped, and does not keep the mount busy.
 #
 # shellcheck disable=SC2034 # shared with watchers.bash
 
@@ -29,7 +29,7 @@ hold_announcements() {
   run ! grep -q _many_ "$WATCHED"
 }
 
-@test "when a barrier is over, watchers were told, and fusermount3 -u finds the mount idle" {
+@test "a barrier returns after watchers were notified, and leaves the mount free to unmount" {
   local i # to no inbox of the account: its new mail would be told of just then
   start_two_inboxes
   for i in {1..10}; do
@@ -47,7 +47,7 @@ hold_announcements() {
   done
 }
 
-@test "when a sync is over, watchers were told, and fusermount3 -u finds the mount idle" {
+@test "a sync returns after watchers were notified, and leaves the mount free to unmount" {
   local i
   start_two_inboxes
   for i in {1..10}; do
@@ -64,7 +64,7 @@ hold_announcements() {
   done
 }
 
-@test "a helper that is killed is replaced" {
+@test "a killed helper is replaced" {
   local helper
   start_two_inboxes
   refresh
@@ -78,7 +78,7 @@ hold_announcements() {
   [ -n "$(helper_pid)" ]
 }
 
-@test "the helper holds nothing but its pipe, and ends with the daemon" {
+@test "the helper holds only its pipe open, and ends with the daemon" {
   start_two_inboxes
   local helper
   helper=$(helper_pid)
@@ -94,7 +94,7 @@ hold_announcements() {
   start_mount
 }
 
-@test "killing the daemon in the middle of a thousand announcements leaves nothing that hangs" {
+@test "after a kill of the daemon during a thousand announcements nothing hangs" {
   start_two_inboxes
   refresh
   watch "inboxes/$BOB"
@@ -108,7 +108,7 @@ hold_announcements() {
   within 10 refresh
 }
 
-@test "killing the daemon while the helper stands still: the next one starts, and the helper ends with it" {
+@test "when the daemon is killed while the helper is stopped, the next daemon starts and the helper ends" {
   start_two_inboxes
   refresh
   watch "inboxes/$BOB"
@@ -123,7 +123,7 @@ hold_announcements() {
   at_once ls "$MOUNT/inboxes/$BOB" >/dev/null
 }
 
-@test "SIGTERM in the middle of a thousand announcements ends the mount" {
+@test "SIGTERM during a thousand announcements ends the mount" {
   start_two_inboxes
   refresh
   watch "inboxes/$BOB"
@@ -135,7 +135,7 @@ hold_announcements() {
   run ! mountpoint -q "$MOUNT"
 }
 
-@test "SIGTERM ends the mount while the helper stands still" {
+@test "SIGTERM ends the mount while the helper is stopped" {
   start_two_inboxes
   refresh
   watch "inboxes/$BOB"
@@ -146,7 +146,7 @@ hold_announcements() {
   run ! mountpoint -q "$MOUNT"
 }
 
-@test "a lazy unmount in the middle of a thousand announcements ends the daemon, and nothing is made below it" {
+@test "a lazy unmount during a thousand announcements ends the daemon, and creates nothing in the folder below" {
   start_two_inboxes
   refresh
   watch "inboxes/$BOB"
@@ -162,7 +162,7 @@ hold_announcements() {
   equal "$(ls -A "$MOUNT")" ""
 }
 
-@test "moves out of sent/, removals and barriers while mail goes out do not hang with announcements" {
+@test "mv out of sent/, rm and barriers do not hang while mail goes out and is announced" {
   start_two_inboxes
   watch sent failed "inboxes/$BOB"
   local i

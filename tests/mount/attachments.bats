@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# A file put into attachments/ is uploaded to the pool; messages name it.
+# A file that is put into attachments/ is uploaded to the pool, and messages can name it.
 
 load support
 
@@ -34,7 +34,7 @@ attachment_type() { # SUBJECT NAME
   content "$BOB" "$1" | jq -r --arg name "$2" '.attachments[] | select(.filename == $name).content_type'
 }
 
-@test "cp of a file uploads it; its receipt carries the pool id" {
+@test "cp of a file uploads it, and its receipt has the pool id" {
   head -c 100000 /dev/urandom >"$DIR/data.bin"
   cp "$DIR/data.bin" "$MOUNT/attachments/"
   wait_uploaded data.bin
@@ -44,7 +44,7 @@ attachment_type() { # SUBJECT NAME
     --arg id "$(jq -r .id "$MOUNT/attachments/data.bin.receipt.json")"
 }
 
-@test "a message with Attach brings the file, with name and type" {
+@test "a message with an Attach header carries the file, with its name and type" {
   printf '%%PDF-1.4\n%%words\n' >"$MOUNT/attachments/report.pdf"
   with_attachment "report" report.pdf >"$MOUNT/drafts/m"
   mv "$MOUNT/drafts/m" "$MOUNT/outbox/"
@@ -53,7 +53,7 @@ attachment_type() { # SUBJECT NAME
   equal "$(attachment_type report report.pdf)" application/pdf
 }
 
-@test "several attachments in one message, in their order" {
+@test "several attachments arrive in the order of the headers" {
   local i
   for i in 1 2 3; do
     echo "content $i" >"$MOUNT/attachments/$i.txt"
@@ -65,7 +65,7 @@ attachment_type() { # SUBJECT NAME
   equal "$(attachment_type three 1.txt)" text/plain
 }
 
-@test "file names with spaces, quotes, backslashes and UTF-8 arrive as they are" {
+@test "file names with spaces, quotes, backslashes and UTF-8 arrive unchanged" {
   local name
   for name in 'two words.txt' 'back\slash.txt' 'Übersicht 你好.txt' "it's.txt" 'a "quoted" name.txt' 'semi;colon.txt' 'per%cent.txt'; do
     echo "$name" >"$MOUNT/attachments/$name"
@@ -77,7 +77,7 @@ attachment_type() { # SUBJECT NAME
   done
 }
 
-@test "names that start with a dot or end in ~ are not uploaded until they are renamed" {
+@test "a file whose name starts with a dot or ends in ~ is not uploaded until it is renamed" {
   echo x >"$MOUNT/attachments/.x.part"
   within 5 sync "$MOUNT/attachments"
   missing "$MOUNT/attachments/.x.part.receipt.json"
@@ -85,7 +85,7 @@ attachment_type() { # SUBJECT NAME
   wait_uploaded x.txt
 }
 
-@test "rsync and install into attachments" {
+@test "rsync and install upload files" {
   echo rsynced >"$DIR/rsync.txt"
   echo installed >"$DIR/install.txt"
   rsync -a "$DIR/rsync.txt" "$MOUNT/attachments/"
@@ -102,7 +102,7 @@ attachment_type() { # SUBJECT NAME
   equal "$(cat "$MOUNT/attachments/file.txt")" drafted
 }
 
-@test "sync of the folder waits until all is uploaded" {
+@test "sync of the folder waits until everything is uploaded" {
   local i
   for i in {1..5}; do
     head -c 200000 /dev/urandom >"$MOUNT/attachments/$i.bin"
@@ -137,7 +137,7 @@ attachment_type() { # SUBJECT NAME
   has_received "$BOB" never 0
 }
 
-@test "an interrupted copy goes to failed as an attachment, and can be moved back" {
+@test "an interrupted copy goes to failed/ as an attachment, and mv back uploads it" {
   run bash -c 'exec 7> "$1"; echo part >&7; kill -KILL $$' - "$MOUNT/attachments/cut.txt"
   wait_failed cut.txt
   holds "$MOUNT/failed/cut.txt.receipt.json" '.kind == "attachment" and (.error | test("interrupted"))'
@@ -148,7 +148,7 @@ attachment_type() { # SUBJECT NAME
   missing "$MOUNT/failed/cut.txt" "$MOUNT/failed/cut.txt.receipt.json"
 }
 
-@test "replacing a file uploads anew, and leaves queued messages as they are" {
+@test "replacing a file uploads it again, and does not change queued messages" {
   echo old >"$MOUNT/attachments/plan.txt"
   wait_uploaded plan.txt
   stop_service
@@ -164,7 +164,7 @@ attachment_type() { # SUBJECT NAME
   equal "$(cat "$MOUNT/attachments/plan.txt")" new
 }
 
-@test "what a message binds is what was there when its writer closed it, however quickly it is replaced" {
+@test "a message keeps the content its attachment had at close, however quickly the file is replaced" {
   local i
   for i in {1..25}; do
     echo "old $i" >"$MOUNT/attachments/$i.txt"
@@ -178,7 +178,7 @@ attachment_type() { # SUBJECT NAME
   done
 }
 
-@test "what a message binds is there although it is removed right after its writer closed it" {
+@test "a message keeps its attachment although the file is removed right after close" {
   local i
   for i in {1..10}; do
     echo "kept $i" >"$MOUNT/attachments/$i.txt"
@@ -192,7 +192,7 @@ attachment_type() { # SUBJECT NAME
   done
 }
 
-@test "a file can be replaced, renamed and removed at once, while its upload is under way" {
+@test "a file can be replaced, renamed and removed during its upload" {
   freeze_service
   echo first >"$MOUNT/attachments/plan.txt"
   within 5 bash -c 'echo second > "$1"; echo third >> "$1"' - "$MOUNT/attachments/plan.txt"
@@ -212,7 +212,7 @@ attachment_type() { # SUBJECT NAME
   missing "$MOUNT/attachments/gone.txt" "$MOUNT/attachments/away.txt"
 }
 
-@test "a file written again and again is uploaded as it was last" {
+@test "a file that is written again and again is uploaded with its last content" {
   local i
   for i in {1..30}; do
     echo "version $i" >"$MOUNT/attachments/again.txt"
@@ -223,7 +223,7 @@ attachment_type() { # SUBJECT NAME
   equal "$(arrived again again.txt)" "version 30"
 }
 
-@test "replacing it before it was ever uploaded leaves the queued message as it is, too" {
+@test "replacing a file before its first upload does not change the queued message" {
   stop_service
   echo first >"$MOUNT/attachments/plan.txt"
   with_attachment "first plan" plan.txt >"$MOUNT/outbox/one"
@@ -235,7 +235,7 @@ attachment_type() { # SUBJECT NAME
   equal "$(arrived "first plan" plan.txt)" first
 }
 
-@test "what queued messages have bound can be appended to, cut, renamed and reopened, and they do not see it" {
+@test "appending to, cutting, renaming and reopening a bound file does not change queued messages" {
   local name
   for name in longer shorter renamed open; do
     printf 'the old one' >"$MOUNT/attachments/$name"
@@ -266,7 +266,7 @@ attachment_type() { # SUBJECT NAME
   done
 }
 
-@test "removing a file leaves the queued message that names it as it is" {
+@test "removing a file does not change the queued message that names it" {
   stop_service
   echo kept >"$MOUNT/attachments/gone.txt"
   with_attachment "keeps it" gone.txt >"$MOUNT/outbox/one"
@@ -280,7 +280,7 @@ attachment_type() { # SUBJECT NAME
   equal "$(arrived "keeps it" gone.txt)" kept
 }
 
-@test "rm forgets it, receipt and all; a message that names it then is refused" {
+@test "rm of a file removes its receipt, and later messages that name the file are refused" {
   echo x >"$MOUNT/attachments/x.txt"
   wait_uploaded x.txt
   rm "$MOUNT/attachments/x.txt"
@@ -289,13 +289,13 @@ attachment_type() { # SUBJECT NAME
   expect ENODATA rename "$MOUNT/drafts/x" "$MOUNT/outbox/x"
 }
 
-@test "a written message that names no such file goes to failed" {
+@test "a written message that names a missing file goes to failed/" {
   with_attachment "nothing there" nothing.pdf >"$MOUNT/outbox/nothing"
   wait_failed nothing
   holds "$MOUNT/failed/nothing.receipt.json" '.error | test("nothing.pdf")'
 }
 
-@test "10,000,000 bytes are allowed; a byte more is EFBIG at the write" {
+@test "a file may have 10,000,000 bytes; the write of one more fails with EFBIG" {
   head -c 10000000 /dev/zero >"$MOUNT/attachments/exact.bin"
   wait_until 40 jq -e '.id | type == "string"' "$MOUNT/attachments/exact.bin.receipt.json"
   equal "$(stat -c %s "$MOUNT/attachments/exact.bin")" 10000000
@@ -307,7 +307,7 @@ attachment_type() { # SUBJECT NAME
   holds "$MOUNT/failed/dd.bin.receipt.json" '.error | contains("larger than 10000000 bytes")'
 }
 
-@test "truncate and fallocate past 10,000,000 bytes: EFBIG" {
+@test "truncate and fallocate past 10,000,000 bytes fail with EFBIG" {
   echo x >"$MOUNT/attachments/.grow"
   expect EFBIG truncate "$MOUNT/attachments/.grow" 10000001
   equal "$(stat -c %s "$MOUNT/attachments/.grow")" 2
@@ -315,7 +315,7 @@ attachment_type() { # SUBJECT NAME
   expect "write EFBIG" write-at "$MOUNT/attachments/.sparse" 4000000000000
 }
 
-@test "a file that grew too large is never uploaded nor sent" {
+@test "a file that grew too large is neither uploaded nor sent" {
   run bash -c 'head -c 10000001 /dev/zero > "$1"' - "$MOUNT/attachments/large.bin"
   [ "$status" -ne 0 ]
   within 10 sync "$MOUNT/attachments" || true
@@ -325,7 +325,7 @@ attachment_type() { # SUBJECT NAME
   has_received "$BOB" large 0
 }
 
-@test "attachments over 10 MB together: EMSGSIZE at mv, failed when written" {
+@test "attachments over 10 MB together are refused: EMSGSIZE at mv, failed/ when written" {
   head -c 6000000 /dev/zero >"$MOUNT/attachments/one.bin"
   head -c 6000000 /dev/zero >"$MOUNT/attachments/two.bin"
   with_attachment "together" one.bin two.bin >"$MOUNT/drafts/moved"
@@ -337,7 +337,7 @@ attachment_type() { # SUBJECT NAME
   wait_until 40 has_received "$BOB" apart
 }
 
-@test "receipts in attachments cannot be written, made or removed alone" {
+@test "receipts in attachments/ cannot be written, created or removed by themselves" {
   echo x >"$MOUNT/attachments/x.txt"
   wait_uploaded x.txt
   expect "open EPERM" write "$MOUNT/attachments/y.receipt.json" wc x
@@ -350,7 +350,7 @@ attachment_type() { # SUBJECT NAME
   equal "$(stat -c %a "$MOUNT/attachments/x.txt.receipt.json")" 444
 }
 
-@test "uploads wait out a service that is away, and survive a restart" {
+@test "uploads wait for a service that is away, and survive a restart" {
   stop_service
   echo patient >"$MOUNT/attachments/patient.txt"
   with_attachment "patient" patient.txt >"$MOUNT/outbox/patient"
@@ -363,7 +363,7 @@ attachment_type() { # SUBJECT NAME
   equal "$(arrived patient patient.txt)" patient
 }
 
-@test "an attachment stays readable after it was uploaded, also after a restart" {
+@test "an attachment is readable after its upload, and after a restart" {
   head -c 300000 /dev/urandom >"$DIR/big.bin"
   cp "$DIR/big.bin" "$MOUNT/attachments/"
   wait_uploaded big.bin

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# The recipe of docs/COOKBOOK.md that answers while somebody is away: whom it answers, how often, and that no two robots
-# go on answering each other.
+# The recipe of docs/COOKBOOK.md that answers while the user is away: whom it answers and how often. Two robots must not
+# answer each other without end.
 
 load support
 load recipes
@@ -38,7 +38,7 @@ answered() {
   api GET /email/outbound | jq -r 'sort_by(.date)[].to_addresses[].address' | xargs
 }
 
-@test "each sender is answered once a day, in the thread, and says that it is automatic" {
+@test "each sender gets one automatic answer a day, in the thread" {
   start_two_inboxes
   arrives "Carol <$CAROL>" 'Täglich: "1"'
   passes
@@ -55,7 +55,7 @@ answered() {
   equal "$(answered)" "$CAROL $CAROL"
 }
 
-@test "no robot is answered: own inboxes, lists, bounces, automatic and anonymous mail" {
+@test "own inboxes, lists, bounces, automatic and anonymous mail get no answer" {
   local header address
   start_two_inboxes
   arrives "$BOB" own
@@ -113,7 +113,7 @@ start_both_sides() {
   change_sides
 }
 
-@test "two who are away do not go on answering each other" {
+@test "two absent users do not answer each other without end" {
   start_both_sides
   change_sides
   send_from_elsewhere "$CAROL" "$ALICE" hello
@@ -133,7 +133,7 @@ is_far_from_midnight() {
   [ "$(date -u +%H:%M)" != 23:59 ]
 }
 
-@test "another robot, which answers everything, gets one answer a day" {
+@test "a robot that answers everything gets one answer a day" {
   wait_until 90 is_far_from_midnight
   start_both_sides
   change_sides

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# `inboxd backup`: a copy of a service's data that a service can be started on, made while the first one goes on.
+# `inboxd backup` copies the data of a running service, and a service can start with the copy.
 
 load support
 
@@ -28,7 +28,7 @@ attach_to() { # ADDRESS SUBJECT POOL-ID
     api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
 }
 
-@test "a running service is copied, and a service goes on from the copy with its mail, its uploads and its key" {
+@test "a service continues from a copy of a running one, with its mail, uploads and key" {
   local id
   start_service
   create_inboxes "$ALICE" "$BOB"
@@ -46,7 +46,7 @@ attach_to() { # ADDRESS SUBJECT POOL-ID
   holds <(content "$BOB" attached) '.attachments[0].filename == "file.txt"'
 }
 
-@test "a client of the service that asks the copy instead is not told that nothing changed" {
+@test "a copy answers an ETag of the service with a new one, not with 304" {
   local before
   start_service
   create_inboxes "$ALICE"
@@ -56,7 +56,7 @@ attach_to() { # ADDRESS SUBJECT POOL-ID
   [ "$(api GET /inbox -D - -o /dev/null | grep -i '^etag')" != "$before" ]
 }
 
-@test "what is sent and uploaded meanwhile is whole in each copy, or not in it" {
+@test "each copy holds a concurrent send or upload whole or not at all" {
   start_service
   create_inboxes "$ALICE" "$BOB"
   send_many_from_elsewhere "$ALICE" "$BOB" letter 300 3>&- &
@@ -76,7 +76,7 @@ END
   wait "$sending"
 }
 
-@test "an existing target, a directory without data and a wrong call are refused, and nothing is made" {
+@test "an existing target, a directory without data and a wrong call are refused, and nothing is created" {
   start_service
   mkdir "$COPY"
   run -1 backup "$COPY"
@@ -94,7 +94,7 @@ END
   missing "$DIR/new" "$DIR/new.part" "$DIR/none"
 }
 
-@test "a backup that fails leaves nothing; one that was killed leaves no directory of that name" {
+@test "a failed backup leaves nothing; a killed one leaves only COPY.part, which the next one reports" {
   start_service
   head -c 3000000 /dev/urandom >"$DIR/file"
   api POST /email/add-attachment-to-pool -F "file=@$DIR/file" >/dev/null
@@ -113,7 +113,7 @@ END
   present "$COPY/api-key"
 }
 
-@test "data that inboxfs has mounted are not copied, and the reason says to unmount it" {
+@test "data that inboxfs has mounted are not copied, and the reason says to unmount them" {
   mkdir "$MOUNT"
   "$INBOXFS" -f "local:$SERVICE" "$MOUNT" >>"$MOUNT_LOG" 2>&1 3>&- {PAUSE}>&- &
   # shellcheck disable=SC2034 # support.bash uses it

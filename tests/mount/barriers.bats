@@ -1,7 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# sync of outbox/ and attachments/: waits until everything handed in before is settled, and says how it went.
+# sync of outbox/ and attachments/ waits until everything that was handed in before has an outcome. It returns an error if
+# something failed or has to wait.
 
 load support
 
@@ -13,7 +14,7 @@ teardown() {
   stop_all
 }
 
-@test "sync outbox returns when everything is sent" {
+@test "sync of outbox/ returns when everything is sent" {
   local i
   for i in {1..10}; do
     message "$BOB" "barrier $i" >"$MOUNT/outbox/$i"
@@ -25,7 +26,7 @@ teardown() {
   done
 }
 
-@test "right after the last close it covers what was just written" {
+@test "sync right after the last close covers the file" {
   local i
   for i in {1..15}; do
     message "$BOB" "just closed $i" >"$MOUNT/outbox/$i"
@@ -34,7 +35,7 @@ teardown() {
   done
 }
 
-@test "rename right after the last close covers it, too" {
+@test "sync right after the last close covers the file after a rename" {
   local i
   for i in {1..15}; do
     message "$BOB" "renamed $i" >"$MOUNT/outbox/.$i"
@@ -44,26 +45,26 @@ teardown() {
   done
 }
 
-@test "an outbox with nothing in it: 0 at once" {
+@test "sync of an empty outbox/ returns 0 at once" {
   at_once expect ok fsync "$MOUNT/outbox"
   at_once expect ok fsync "$MOUNT/attachments"
 }
 
-@test "EIO when any of it failed" {
+@test "sync returns EIO if any message failed" {
   message "$BOB" "good" >"$MOUNT/outbox/good"
   echo "bad" >"$MOUNT/outbox/bad"
   expect EIO fsync "$MOUNT/outbox"
   present "$MOUNT/sent/good" "$MOUNT/failed/bad"
 }
 
-@test "what failed before an earlier sync is not told again" {
+@test "sync does not report a failure that an earlier sync has reported" {
   echo "bad" >"$MOUNT/outbox/bad"
   expect EIO fsync "$MOUNT/outbox"
   message "$BOB" "good" >"$MOUNT/outbox/good"
   expect ok fsync "$MOUNT/outbox"
 }
 
-@test "what failed before is told to the session that handed it in, and to no other" {
+@test "sync reports an earlier failure to the session that handed the message in, and to no other" {
   setsid --wait bash -c 'echo bad >"$1/outbox/theirs"' - "$MOUNT"
   wait_failed theirs
   expect ok fsync "$MOUNT/outbox"
@@ -74,21 +75,21 @@ teardown() {
   expect ok fsync "$MOUNT/outbox"
 }
 
-@test "sync(1) passes the failure on" {
+@test "sync(1) reports the failure" {
   echo "bad" >"$MOUNT/outbox/bad"
   run sync "$MOUNT/outbox"
   equal "$status" 1
   contains "$output" "Input/output error"
 }
 
-@test "EAGAIN as soon as something has to wait for the service" {
+@test "sync returns EAGAIN as soon as a message has to wait for the service" {
   stop_service
   message "$BOB" "later" >"$MOUNT/outbox/later"
   within 5 expect EAGAIN fsync "$MOUNT/outbox"
   present "$MOUNT/outbox/later"
 }
 
-@test "EAGAIN when something has to wait for the turn of the day" {
+@test "sync returns EAGAIN if a message has to wait for the next day" {
   stop_mount
   start_mount --daily-limit=1
   message "$BOB" "today" >"$MOUNT/outbox/today"
@@ -98,7 +99,7 @@ teardown() {
   present "$MOUNT/outbox/tomorrow"
 }
 
-@test "EAGAIN at the latest after 10 s" {
+@test "sync returns EAGAIN after 10 s at the latest" {
   freeze_service
   message "$BOB" "hanging" >"$MOUNT/outbox/hanging"
   within 12 expect EAGAIN fsync "$MOUNT/outbox"
@@ -107,7 +108,7 @@ teardown() {
   has_received "$BOB" hanging
 }
 
-@test "a file still being written is not waited for" {
+@test "sync does not wait for a file that is still being written" {
   exec 7>"$MOUNT/outbox/open"
   message "$BOB" "open" >&7
   within 5 expect ok fsync "$MOUNT/outbox"
@@ -115,7 +116,7 @@ teardown() {
   wait_sent open
 }
 
-@test "EAGAIN for an empty message until it has a text" {
+@test "sync returns EAGAIN for an empty message until it has a text" {
   : >"$MOUNT/outbox/.x.swp"
   expect ok fsync "$MOUNT/outbox"
   : >"$MOUNT/outbox/x"
@@ -125,7 +126,7 @@ teardown() {
   has_received "$BOB" "now with a text"
 }
 
-@test "waiting can be interrupted" {
+@test "sync can be interrupted" {
   freeze_service
   message "$BOB" "interrupted" >"$MOUNT/outbox/x"
   syscall fsync "$MOUNT/outbox" >/dev/null 3>&- &
@@ -140,7 +141,7 @@ teardown() {
   has_received "$BOB" interrupted
 }
 
-@test "sync of attachments waits until all are uploaded, EAGAIN with the service away" {
+@test "sync of attachments/ waits until all are uploaded, and returns EAGAIN if the service is away" {
   head -c 500000 /dev/urandom >"$MOUNT/attachments/a.bin"
   expect ok fsync "$MOUNT/attachments"
   holds "$MOUNT/attachments/a.bin.receipt.json" '.id | type == "string"'
@@ -149,12 +150,12 @@ teardown() {
   within 5 expect EAGAIN fsync "$MOUNT/attachments"
 }
 
-@test "EIO for an interrupted attachment" {
+@test "sync returns EIO for an interrupted attachment" {
   run bash -c 'exec 7> "$1"; echo part >&7; kill -KILL $$' - "$MOUNT/attachments/cut.txt"
   expect EIO fsync "$MOUNT/attachments"
 }
 
-@test "sync of other folders does nothing and succeeds, while sync of outbox has to give up" {
+@test "sync of other folders does nothing and succeeds, also when sync of outbox/ gives up" {
   local folder
   stop_service
   message "$BOB" "waits" >"$MOUNT/outbox/waits"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Whatever happens to the files of the cache: the mount is never refused, shows nothing wrong, and is whole again as
-# soon as the service answers.
+# Whatever damages the files of the cache, the mount starts, shows nothing wrong, and is complete again as soon as the
+# service answers.
 
 load support
 
@@ -96,7 +96,7 @@ offline_and_then_online() {
   is_whole
 }
 
-@test "cut off in the middle" {
+@test "a truncated file shows nothing wrong, and is filled again by a sync" {
   local part
   for part in 99 50 3 0; do
     damage keep_part "$part"
@@ -109,23 +109,23 @@ offline_and_then_online() {
   offline_and_then_online
 }
 
-@test "a few bytes changed" {
+@test "a few changed bytes show nothing wrong, and a sync repairs them" {
   damage flip 5
   offline_and_then_online
 }
 
-@test "bytes changed all over" {
+@test "bytes changed all over show nothing wrong, and a sync repairs them" {
   damage flip 500
   offline_and_then_online
 }
 
-@test "overwritten with zeros" {
+@test "a file of zeros shows nothing wrong, and is filled again by a sync" {
   zero() { dd if=/dev/zero of="$1" bs=1 count="$(stat -c %s "$1")" conv=notrunc status=none; }
   damage zero
   offline_and_then_online
 }
 
-@test "a folder or a link in its place" {
+@test "a folder or a link in place of the file is replaced, and filled again by a sync" {
   damage replace_by_folder
   start_mount
   is_whole
@@ -136,7 +136,7 @@ offline_and_then_online() {
   is_whole
 }
 
-@test "grown by rubbish" {
+@test "rubbish at the end of the file shows nothing wrong" {
   grow() { head -c 100000 "$BATS_TEST_FILENAME" /dev/urandom | cat >>"$1"; }
   damage grow
   offline_and_then_online
@@ -152,7 +152,7 @@ read_all() {
   echo "$(wc -l <"$DIR/read") right, $(wc -l <"$DIR/words") unreadable"
 }
 
-@test "cut off or overwritten while it is in use: errors or what was there, and a sync makes it whole" {
+@test "damage during use gives errors or the old content, and a sync repairs it" {
   local part
   # More than is kept in memory of the file.
   start_mount

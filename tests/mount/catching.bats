@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Mail that comes into inboxd by SMTP, from programs that send it, and by LMTP, and so into the mount. The grammar has
-# tests of its own (tests/unit/mail/test_smtp_session.c).
+# Programs send mail to inboxd by SMTP and LMTP, and it appears in the mount. tests/unit/mail/test_smtp_session.c tests
+# the grammar.
 
 load support
 
@@ -30,7 +30,7 @@ has_text() { # ADDRESS TEXT
   grep -qs "$2" "$MOUNT/inboxes/$1"/*/body.txt
 }
 
-@test "what an application sends is found in its recipient's folder, which nobody made" {
+@test "a message from an application creates the inbox of its recipient" {
   start_catcher
   start_mount --poll-interval=1
   printf 'Subject: Welcome\n\nYour code is 4711.\n' | curl -sS "smtp://127.0.0.1:$SMTP_PORT" --mail-from app@example.com \
@@ -40,7 +40,7 @@ has_text() { # ADDRESS TEXT
   equal "$(ls "$MOUNT/inboxes")" customer@example.org
 }
 
-@test "each recipient has it once, and the next message goes into the same inboxes" {
+@test "each recipient gets the message once, and the next message goes to the same inboxes" {
   start_catcher
   smtplib <<'END'
 everybody = ["ann@example.org", "Bob@example.com", '"a b"@x', "postmaster", "ann@example.org"]
@@ -58,7 +58,7 @@ END
   equal "$(received Bob@example.com bounce | jq -r '.[0].from_address.address')" MAILER-DAEMON@EXAMPLE.COM
 }
 
-@test "bytes of all kinds arrive as they were" {
+@test "bytes of all kinds arrive unchanged" {
   start_catcher
   smtplib "$DIR" <<'END'
 from email.message import EmailMessage
@@ -91,7 +91,7 @@ END
   equal "$(received_count änne@exämple.org grüße)" 1
 }
 
-@test "swaks sends, with pipelining and without" {
+@test "swaks delivers with and without pipelining" {
   needs swaks
   start_catcher
   local options=(--server "127.0.0.1:$SMTP_PORT" --silent 1 --from a@x --to "b@y,c@z" --body $'.\n..\n.dot')
@@ -115,7 +115,7 @@ start_catcher_with_tls() { # ARGUMENT...
   SMTP_PORT=$(sed -n 's/^inboxd: SMTP on 127\.0\.0\.1://p' "$DIR/inboxd.out")
 }
 
-@test "a program that insists on user and password logs in with any, and nothing keeps them" {
+@test "a program that insists on user and password logs in with any, and nobody stores them" {
   needs swaks
   start_catcher
   smtplib <<'END'
@@ -143,7 +143,7 @@ END
   run -1 grep -rsaF -e Not-To-Be-Kept -e "$(printf Not-To-Be-Kept | base64)" "$SERVICE" "$DIR/inboxd.log" "$DIR/inboxd.out"
 }
 
-@test "a password is wiped from memory once the program is logged in" {
+@test "a password is wiped from memory after the login" {
   [ "$(id -u)" = 0 ] || skip 'needs root'
   start_catcher_with_tls
   smtplib "$SERVICE_PID" <<'END'
@@ -179,7 +179,7 @@ for mechanism, responses, has_tls in [("PLAIN", plain, False), ("LOGIN", login, 
 END
 }
 
-@test "a program that insists on TLS has it by STARTTLS, by SMTP and by LMTP" {
+@test "a program that insists on TLS gets it by STARTTLS, in SMTP and in LMTP" {
   needs swaks
   start_catcher_with_tls --lmtp=127.0.0.1:0
   smtplib "$DIR/tls.crt" "$(sed -n 's/^inboxd: LMTP on 127\.0\.0\.1://p' "$DIR/inboxd.out")" <<'END'
@@ -210,7 +210,7 @@ END
   wait_until 10 grep -q 'TLS with a client that brings mail failed: .*unknown ca' "$DIR/inboxd.log"
 }
 
-@test "what is written behind STARTTLS in the clear is no command behind the handshake" {
+@test "commands sent in the clear after STARTTLS are dropped before the handshake" {
   start_catcher_with_tls
   smtplib <<'END'
 import socket, ssl
@@ -238,7 +238,7 @@ END
   equal "$(api GET /inbox | jq -c '[.[].email_address]')" '["b@y"]'
 }
 
-@test "clients that stall in the handshake hold up nobody, and not the end" {
+@test "clients that stall in the handshake delay neither others nor the end" {
   start_catcher_with_tls
   local pid=$SERVICE_PID
   smtplib "$pid" <<'END'
@@ -265,7 +265,7 @@ END
   equal "$(received_count b@y through)" 1
 }
 
-@test "a certificate or key that cannot be used is refused with words" {
+@test "a certificate or key that cannot be used is refused with a reason" {
   start_catcher_with_tls
   stop_service
   local arguments=(--listen=127.0.0.1:0 --data="$SERVICE" --smtp=127.0.0.1:0)
@@ -293,7 +293,7 @@ END
   contains "$output" "chmod 600 $DIR/tls.key"
 }
 
-@test "what was answered with 250 is there after a kill -9" {
+@test "mail that was answered with 250 survives kill -9" {
   local i
   for i in {1..3}; do
     start_catcher
@@ -311,7 +311,7 @@ END
   done
 }
 
-@test "SIGTERM lets messages under way come to their end, by SMTP and by LMTP" {
+@test "SIGTERM lets running transfers finish, in SMTP and in LMTP" {
   start_service --smtp=127.0.0.1:0 --lmtp="unix:$DIR/lmtp"
   SMTP_PORT=$(sed -n 's/^inboxd: SMTP on 127\.0\.0\.1://p' "$DIR/inboxd.out")
   create_inboxes "$ALICE"
@@ -344,7 +344,7 @@ END
   equal "$(received_count "$ALICE" "under way")" 2
 }
 
-@test "by LMTP mail comes into inboxes that exist, and no others" {
+@test "LMTP delivers into existing inboxes only" {
   start_service --lmtp="unix:$DIR/lmtp"
   create_inboxes "$ALICE" "$BOB"
   start_mount
@@ -363,7 +363,7 @@ END
   missing "$DIR/lmtp"
 }
 
-@test "mail for user+tag comes to the inbox of user, by every door, unless an inbox has the whole address" {
+@test "mail for user+tag goes to the inbox of user, unless an inbox has the whole address" {
   start_service --smtp=127.0.0.1:0 --lmtp="unix:$DIR/lmtp"
   SMTP_PORT=$(sed -n 's/^inboxd: SMTP on 127\.0\.0\.1://p' "$DIR/inboxd.out")
   create_inboxes "$ALICE" "$BOB" "bob+own@$DOMAIN"
@@ -390,7 +390,7 @@ EOF
   equal "$(received_count new+tag@example.org "by smtp")" 1
 }
 
-@test "where mail cannot be taken, or anybody may bring it, that is said" {
+@test "inboxd refuses an address that it cannot listen on, and warns if anybody may hand in mail" {
   run -2 "$INBOXD" --listen=127.0.0.1:0 --data="$SERVICE" --smtp=localhost
   contains "$output" "numeric address"
   start_catcher

@@ -59,7 +59,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
 
 # ---------------------------------------------------------------- what it holds
 
-@test "after the first sync of all the folders are there, at once" {
+@test "after the first sync the folders of all emails exist" {
   start_service
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
@@ -93,7 +93,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   jq -j .thread_prompt "$DIR/content" | cmp - "$it/thread.md"
 }
 
-@test "sizes are exact, and times those of the email" {
+@test "sizes are exact, and times are those of the email" {
   start_with_inboxd
   send_fields '{"subject": "sizes", "plain_text": "four", "html": "<p>four</p>"}'
   refresh
@@ -106,7 +106,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   equal "$(stat -c %A "$it/body.txt" "$it")" $'-r--r--r--\ndrwx------'
 }
 
-@test "mail that is HTML alone can be read as text" {
+@test "HTML without a text part is readable as text" {
   start_with_inboxd
   send_fields '{"subject": "html", "plain_text": "", "html": "<h1>Sale</h1><p>All <b>must</b> go.</p><script>x</script>"}'
   refresh
@@ -114,21 +114,21 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   run ! grep -q script "$(folder "$ALICE" html)/body.txt"
 }
 
-@test "new.txt is without the history" {
+@test "new.txt has no quoted history" {
   start_with_inboxd
   send_fields '{"subject": "history", "plain_text": "Yes, at noon.\n\nOn Mon, Nov 2, 2026 Alice wrote:\n> Lunch?\n"}'
   refresh
   equal "$(cat "$(folder "$ALICE" history)/new.txt")" "Yes, at noon."
 }
 
-@test "new.txt of mail that answers nothing has every line" {
+@test "new.txt of an email that answers nothing has every line" {
   start_with_inboxd
   send_fields '{"subject": "setup", "plain_text": "Run this:\n\n> npm install\n\nFrom: me\nTo: you\nSubject: it\n"}'
   refresh
   cmp "$(folder "$ALICE" setup)/new.txt" "$(folder "$ALICE" setup)/body.txt"
 }
 
-@test "only what exists is shown" {
+@test "a folder shows only files that exist" {
   start_scripted_service
   server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "bare", "date": "2026-11-20T10:00:00Z"}'
   server_has_email '{"id": "e-2", "inbox_id": "in-1", "subject": "also", "date": "2026-11-20T10:00:00Z"}'
@@ -141,7 +141,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   missing "$(folder in-1 bare)/message.eml" "$(folder in-1 bare)/attachments" "$(folder in-1 bare)/prompt.md"
 }
 
-@test "thread/ leads to the earlier emails in the mount, and holds those that are not" {
+@test "thread/ links to earlier emails in the mount, and holds copies of all others" {
   start_with_inboxd
   send_fields '{"subject": "lunch", "plain_text": "Lunch?"}'
   local id
@@ -164,7 +164,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   equal "$(find -L "$it" -path '*/thread/*' | wc -l)" 2
 }
 
-@test "thread/ leads to body.txt where the service makes no Markdown of emails" {
+@test "thread/ links to body.txt if the service gives no Markdown" {
   start_scripted_service
   server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "first", "date": "2026-11-20T10:00:00Z"}'
   server_has_email '{"id": "e-2", "inbox_id": "in-1", "subject": "second", "date": "2026-11-20T11:00:00Z"}'
@@ -181,7 +181,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   equal "$(cat "$it/${first##*/}.txt")" "One."
 }
 
-@test "attachments have names that can do no harm" {
+@test "names of attachments are harmless" {
   start_scripted_service
   server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "names", "date": "2026-11-20T10:00:00Z"}'
   jq -nc '["../../etc/passwd", "/etc/shadow", "..", ".bashrc", "a\nb.txt", "\u202etxt.exe", "", null, "twice.pdf",
@@ -207,7 +207,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   grep -qx 'x*\.pdf' "$DIR/names"
 }
 
-@test "each of hundreds of attachments is itself" {
+@test "each of hundreds of attachments has its own content" {
   start_scripted_service
   server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "many", "date": "2026-11-20T10:00:00Z"}'
   jq -nc '[range(300)] |
@@ -224,7 +224,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   done
 }
 
-@test "tar cf x * among the attachments runs nothing that a sender wrote" {
+@test "tar cf x * among the attachments runs nothing that a sender chose" {
   start_scripted_service
   server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "names", "date": "2026-11-20T10:00:00Z"}'
   jq -nc --arg script "touch '$DIR/ran'" '["--checkpoint=1", "--checkpoint-action=exec=sh x.sh", "x.sh", "-", "--", " -rf"] |
@@ -241,7 +241,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   run ! grep -q '^-' <(tar tf "$DIR/x.tar")
 }
 
-@test "attachments whose names differ only in case or normalisation survive where such names are one" {
+@test "attachments whose names differ only in case or normalisation get names that differ in more" {
   start_scripted_service
   server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "names", "date": "2026-11-20T10:00:00Z"}'
   jq -nc '["Report.pdf", "REPORT.PDF", "report.pdf", "r\u00e9sum\u00e9", "re\u0301sume\u0301", "RE\u0301SUM\u00c9", "report-2.PDF"] |
@@ -284,7 +284,7 @@ for token in re.findall(r"(?s)\x1b\[2J|\x9b2J|.", text):
 print("\n".join(screen + ["".join(line)]))'
 }
 
-@test "cat of a text shows all of it, whatever its sender put between" {
+@test "cat of a text shows all of it, whatever control characters its sender used" {
   start_scripted_service
   server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "texts", "date": "2026-11-20T10:00:00Z"}'
   local between text it file
@@ -330,7 +330,7 @@ print("\n".join(screen + ["".join(line)]))'
 
 # ---------------------------------------------------------------- when it is fetched
 
-@test "listing an inbox and looking at the folder asks the service nothing, listing the folder asks once" {
+@test "listing an inbox or stat of a folder sends no request; listing the folder sends one" {
   start_with_contents 10
   local before it
   before=$(asked)
@@ -347,7 +347,7 @@ print("\n".join(screen + ["".join(line)]))'
   equal "$(asked)" $((before + 3))
 }
 
-@test "twenty readers at once make one transfer" {
+@test "twenty readers at once cause one transfer" {
   start_with_contents 10
   local it before i
   it=$(folder in-1 "subject 5")
@@ -365,7 +365,7 @@ print("\n".join(screen + ["".join(line)]))'
   equal "$(server_requests content | jq length)" $((before + 1))
 }
 
-@test "what was read once can be read offline, and after a restart" {
+@test "content that was read is readable offline, and after a restart" {
   start_with_contents 10
   local it
   it=$(folder in-1 "subject 5")
@@ -376,7 +376,7 @@ print("\n".join(screen + ["".join(line)]))'
   cat "$it/body.txt" "$it/message.eml" "$it/attachments/a.txt" | cmp - "$DIR/online"
 }
 
-@test "what was never read cannot be read offline, and says so at once" {
+@test "content that was never read fails offline at once, with a reason" {
   start_with_contents 10
   stop_mount
   stop_service
@@ -388,7 +388,7 @@ print("\n".join(screen + ["".join(line)]))'
   within 5 expect EHOSTUNREACH open "$it/message.eml" r
 }
 
-@test "refusals have their errors" {
+@test "each refusal of the service has its errno" {
   start_with_contents 10
   local it
   it=$(folder in-1 "subject 5")
@@ -404,7 +404,7 @@ print("\n".join(screen + ["".join(line)]))'
   equal "$(cat "$it/body.txt")" "body 5"
 }
 
-@test "a reader who gives up is let go, and others are not held up meanwhile" {
+@test "a reader can be interrupted, and other readers do not wait meanwhile" {
   start_with_contents 10
   local it reader
   it=$(folder in-1 "subject 5")
@@ -420,7 +420,7 @@ print("\n".join(screen + ["".join(line)]))'
   server_answers content
 }
 
-@test "an email that goes while its folder is waited for hangs nothing" {
+@test "an email that disappears while a reader waits for its folder does not hang the reader" {
   start_with_contents 10
   stop_mount
   start_mount_on_clock
@@ -461,7 +461,7 @@ readers_have_threads() { # COUNT
   [ "$(request_threads)" -gt "$1" ]
 }
 
-@test "however many readers wait for the service, a message can be handed in" {
+@test "a message can be handed in however many readers wait for the service" {
   start_with_contents 70
   local it i readers=()
   server_answers content '"stall-before"'
@@ -507,7 +507,7 @@ write_a_draft() {
   printf 'a draft' >"$MOUNT/drafts/meanwhile" && rm "$MOUNT/drafts/meanwhile"
 }
 
-@test "a thousand readers that wait for the service hold up nobody else, and can be interrupted" {
+@test "a thousand readers that wait for the service do not delay others, and can be interrupted" {
   start_with_contents 1000
   server_answers content '"stall-before"'
   start_a_thousand_readers
@@ -555,7 +555,7 @@ readers_with_handlers_wait() { # COUNT
   [ "$(grep -l request_wait_answer "${files[@]}" 2>/dev/null | wc -l)" -ge "$1" ]
 }
 
-@test "readers that wait hold up nobody else when they get a signal that only informs, and hear the next one" {
+@test "readers that wait and get a harmless signal do not delay others, and obey the next signal" {
   local i
   start_with_contents 200
   server_answers content '"stall-before"'
@@ -573,7 +573,7 @@ readers_with_handlers_wait() { # COUNT
   server_answers content
 }
 
-@test "killed in the middle of a transfer, it begins anew" {
+@test "a transfer that a kill cut off begins again" {
   start_with_contents 10
   local it reader
   it=$(folder in-1 "subject 5")
@@ -603,7 +603,7 @@ with sqlite3.connect(sys.argv[1]) as database:
   cat "$it/body.txt" "$it/message.eml" | cmp - "$DIR/before"
 }
 
-@test "no more is kept than allowed" {
+@test "the cache stays below its limit" {
   start_with_contents 10 --content-cache=1
   local i
   jq -n '{files: ([range(1; 11) | {key: "mail-\(.)/a", value: ("x" * 300000)}] | from_entries)}' >"$DIR/control"
@@ -614,7 +614,7 @@ with sqlite3.connect(sys.argv[1]) as database:
   [ "$(du -sb "$STATE/cache/parts" | cut -f1)" -lt 1100000 ]
 }
 
-@test "grep -r reads every email, each fetched once" {
+@test "grep -r reads every email, and fetches each once" {
   start_with_contents 300
   local before
   before=$(asked)
@@ -631,7 +631,7 @@ with sqlite3.connect(sys.argv[1]) as database:
 
 # ---------------------------------------------------------------- services without content
 
-@test "a service without content shows none, and is not asked for ever" {
+@test "a service without content shows no folders, and is not asked for ever" {
   start_scripted_service
   local i
   for i in 1 2 3 4 5; do
@@ -648,7 +648,7 @@ with sqlite3.connect(sys.argv[1]) as database:
   [ "$(server_requests content | jq length)" -le 3 ]
 }
 
-@test "one email without content proves nothing, and is not asked for with every sync" {
+@test "one email without content proves nothing, and is not asked for at every sync" {
   start_scripted_service
   server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "one", "date": "2026-11-20T10:00:00Z"}'
   start_mount
@@ -679,7 +679,7 @@ refresh_has_folders() {
   refresh && has_folders in-1
 }
 
-@test "with --metadata-only there are no folders, and nothing is asked" {
+@test "with --metadata-only there are no folders, and no content is requested" {
   start_scripted_service
   server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "one", "date": "2026-11-20T10:00:00Z"}'
   control '{"contents": {"e-1": {"id": "e-1", "plain_text": "x"}}}'

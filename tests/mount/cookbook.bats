@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# The recipes of docs/COOKBOOK.md, each run as it stands there. One service and one mount serve them all; a recipe leaves
-# nothing behind that another one would trip over.
+# The recipes of docs/COOKBOOK.md, each run exactly as printed, on one service and one mount. A recipe leaves nothing that
+# would disturb another one.
 
 # shellcheck disable=SC2034 # support.bash uses them
 
@@ -122,7 +122,7 @@ END
   equal "$output" 271828
 }
 
-@test "a digest, once a day" {
+@test "a digest goes out once a day" {
   arrives 'For the digest' 'x'
   # Midnight may pass meanwhile: both are made on the day of the email.
   local day
@@ -142,13 +142,13 @@ END
   contains "$(content "$ALICE" "Mail of $day" | jq -r .plain_text)" "$BOB: For the digest"
 }
 
-@test "a report with an attachment" {
+@test "a report carries an attachment" {
   cook "Send a report with an attachment from cron"
   settle
   holds <(content "$BOB" 'Disk report') '.attachments[0].filename == "disk.txt"'
 }
 
-@test "letters from a table, each once" {
+@test "letters from a table go out once each" {
   printf 'Bob,%s\nAlice,%s\n' "$BOB" "$ALICE" >"$DIR/people.csv"
   cook "Merge letters from a table"
   settle
@@ -158,7 +158,7 @@ END
   contains "$(content "$ALICE" Invitation | jq -r .plain_text)" 'Dear Alice'
 }
 
-@test "an agent answers what comes" {
+@test "an agent answers new mail" {
   program agent <<<"tr a-z A-Z"
   start_cooking "Let an agent answer"
   wait_until 20 has_open "$MOUNT/events"
@@ -197,7 +197,7 @@ END
   has_received "$BOB" 'Fwd: A contract' 1
 }
 
-@test "search and act" {
+@test "search, and act on the results" {
   arrives 'Invoice 17' 'Pay 42.'
   wait_until 20 test -n "$(compgen -G "$MOUNT/search/invoice from:bob/*.json")"
   cook "Search, and do something with what is found"
@@ -218,19 +218,19 @@ END
   [[ $output =~ [0-9]+\ $BOB ]]
 }
 
-@test "a table of an inbox" {
+@test "export an inbox as a table" {
   arrives 'One, "two"' 'x'
   cook "Make a table of an inbox"
   grep -q "\"$BOB\",\"One, \"\"two\"\"\"\$" "$DIR/inbox.csv"
 }
 
-@test "links to unsubscribe, folded ones too" {
+@test "unsubscribe links are found, also in folded headers" {
   arrives 'List' 'x' 'List-Unsubscribe: <mailto:u@news.example>,' ' <https://news.example/u?id=1>'
   run -0 cook "List links to unsubscribe"
   contains "$output" 'https://news.example/u?id=1'
 }
 
-@test "archive in git, and again" {
+@test "archive in git, twice" {
   local record kept
   arrives 'To be kept' 'x'
   cook "Archive an inbox in git"
@@ -275,7 +275,7 @@ end_local() {
   [ -z "${COOKING_LOCAL:-}" ] || wait_until 20 fusermount3 -u "$MOUNT"
 }
 
-@test "back up local, lose it, and restore it" {
+@test "restore a lost local service from its backup" {
   COOKING_LOCAL=yes
   start_local
   printf 'To: %s\nSubject: kept\n\nHello.\n' "$ALICE" >"$MOUNT/outbox/kept"
@@ -293,7 +293,7 @@ end_local() {
   present "$MOUNT/sent/kept.receipt.json"
 }
 
-@test "back up inboxd while it runs, and go on from the copy" {
+@test "back up inboxd while it runs, and continue from the copy" {
   local copies
   arrives 'Kept by inboxd' 'x'
   cook "Back up inboxd"
@@ -327,7 +327,7 @@ end_local() {
   missing "$DIR/import" "$DIR/import.part"
 }
 
-@test "two machines share out the mail" {
+@test "two machines share the mail" {
   local text
   text=$(recipe "Two machines on one account")
   run -0 cook "Two machines on one account"
@@ -335,13 +335,13 @@ end_local() {
     "$(jq -r .file "$INBOX/index.jsonl" | sort)"
 }
 
-@test "a second mount" {
+@test "a second mount shows the same inboxes" {
   run -0 cook "A second mount of the account"
   contains "$output" "$ALICE"
   wait_until 20 fusermount3 -u "$DIR/second"
 }
 
-@test "a program started by systemd" {
+@test "systemd starts a program for new mail" {
   program systemctl <<<"echo \"\$@\" >>$DIR/systemctl.log"
   program handle-mail <<<':'
   cook "Start a program when mail comes, by systemd"
@@ -352,7 +352,7 @@ end_local() {
   fi
 }
 
-@test "notify the desktop" {
+@test "new mail shows a desktop notification" {
   program notify-send <<<"printf '%s\n' \"\$@\" >>$DIR/notified"
   start_cooking "Notify the desktop"
   wait_until 20 is_watching
@@ -374,7 +374,7 @@ end_local() {
   compgen -G "$MOUNT/inboxes/shop-*@$DOMAIN/inbox.json"
 }
 
-@test "what failed is told, and tried again" {
+@test "a failed message is reported, and sent again" {
   printf 'From: %s\nTo: %s\nSubject: x\nAttach: none.txt\n\nx\n' "$ALICE" "$BOB" >"$MOUNT/outbox/no-such-file"
   wait_failed no-such-file
   run -0 cook "Say what failed, and why"

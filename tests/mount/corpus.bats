@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# The structures that mail has (tests/data/mime), sent through the mount and read where they arrive.
+# Messages of all MIME structures (tests/data/mime) are sent through the mount and read in the inbox that gets them.
 
 load support
 
@@ -13,7 +13,7 @@ nothing_waits() {
   [ "$(ls "$MOUNT/outbox")" = "" ]
 }
 
-@test "every structure that can be sent arrives as what it was: texts, attachments, what is new" {
+@test "every structure that can be sent arrives with its texts, its attachments and its new.txt" {
   start_two_inboxes
   "$BATS_TEST_DIRNAME/corpus.py" drafts "$ALICE" "$BOB" "$MOUNT/drafts"
   local drafts=("$MOUNT/drafts"/*)

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# The daemon dies at each crash point that docs/OUTBOX.md names, and what the service got is counted. The unit tests
-# test_crash.c and test_crash_attachments.c do the same without a mount, and look closer.
+# The daemon dies at each crash point that docs/OUTBOX.md names, and the messages that the service got are counted. The unit
+# tests test_crash.c and test_crash_attachments.c do so without a mount, and check more.
 
 load support
 
@@ -98,7 +98,7 @@ all_end_as() { # [OPTION...], reads TABLE
   done
 }
 
-@test "each point before the request and after its end: never lost, never half, never twice" {
+@test "a crash at any point before the request or after it loses, halves or doubles no message" {
   all_end_as <<'END'
 created|write|nowhere|0
 flushing|write|failed: interrupted|0
@@ -116,7 +116,7 @@ settled|move|sent|1
 END
 }
 
-@test "each point of what is done to a message that waits: never lost, never twice" {
+@test "a crash at any point of changing a waiting message loses or doubles none" {
   HELD_BACK=(--daily-limit=0)
   all_end_as <<'END'
 moved_out|cancel|drafts|0
@@ -125,14 +125,14 @@ renamed|edit_waiting|sent|1
 END
 }
 
-@test "each point around the request, keys not trusted: at most once, and said" {
+@test "a crash around the request, keys not trusted, sends at most once and says so" {
   all_end_as <<'END'
 recorded_sending|move|failed: unknown outcome|0
 answered|move|failed: unknown outcome|1
 END
 }
 
-@test "each point around the request, keys trusted: exactly once" {
+@test "a crash around the request, keys trusted, sends exactly once" {
   all_end_as --trust-idempotency <<'END'
 recorded_sending|move|sent|1
 answered|move|sent|1
@@ -155,7 +155,7 @@ arrived() { # SUBJECT
   api GET "/email/$(jq -er .id "$DIR/arrived")/attachment/$(jq -er '.attachments[0].id' "$DIR/arrived")"
 }
 
-@test "each point of changing an attachment that a message has bound: it gets what it bound" {
+@test "a crash while a bound attachment is changed sends what the message bound" {
   local point act name
   HELD_BACK=(--daily-limit=0)
   while IFS='|' read -r point act; do
@@ -179,7 +179,7 @@ removed|move_a_draft_onto_it
 END
 }
 
-@test "an attachment that is linked when the program dies: the message is a draft still" {
+@test "a crash while an attachment is linked leaves the message a draft" {
   start_mount_to_die_at linked
   echo old >"$MOUNT/attachments/a.txt"
   sync "$MOUNT/attachments"
@@ -191,7 +191,7 @@ END
   equal "$(arrived linked)" old
 }
 
-@test "an upload that was answered and not recorded is made again" {
+@test "an upload that was answered and not recorded is repeated" {
   start_mount_to_die_at upload_answered
   echo old >"$MOUNT/attachments/a.txt"
   start_mount_after_its_death
@@ -202,7 +202,7 @@ END
 # ---------------------------------------------------------------- all of them
 
 # Those of the store are in its own unit tests.
-@test "every crash point of the outbox is in docs/OUTBOX.md, here, and in the unit tests" {
+@test "docs/OUTBOX.md, this file and the unit tests name every crash point of the outbox" {
   local point
   grep -rhoP 'crash_point\("\K[a-z_]+' "$REPOSITORY/src/outbox" | sort -u >"$DIR/points"
   [ "$(wc -l <"$DIR/points")" -ge 20 ]

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# `inboxd deliver`: mail from elsewhere, as a mail server hands it over, into a running service and so into the mount.
+# A mail server calls `inboxd deliver`, and the mail appears in the mount.
 
 load support
 
@@ -28,7 +28,7 @@ raw() { # ADDRESS SUBJECT
   api GET "/email/$(received "$1" "$2" | jq -er '.[0].id')/raw"
 }
 
-@test "mail that is delivered while the mount is there shows up in it" {
+@test "a delivered message appears in the mount" {
   start_two_inboxes
   letter "first letter" | deliver "$ALICE"
   wait_until 60 is_mounted "$ALICE" "first letter"
@@ -40,7 +40,7 @@ raw() { # ADDRESS SUBJECT
   equal "$(received_count "$BOB" "first letter")" 0
 }
 
-@test "bytes of all kinds arrive as they were, whatever the ends of the lines" {
+@test "bytes of all kinds arrive unchanged, whatever the line ends" {
   start_service
   create_inbox "$ALICE" >/dev/null
   local name
@@ -56,7 +56,7 @@ raw() { # ADDRESS SUBJECT
   equal "$(received_count "$ALICE" "")" 2
 }
 
-@test "a reply sends nothing if a delivered mail has an unusable address to reply to" {
+@test "a reply sends nothing if a delivered email has an unusable address to reply to" {
   start_two_inboxes
   letter "to all" | sed 's/^Subject/Cc: Smith John, dan@x.example\r\n&/' | deliver "$ALICE"
   letter "to another" | sed 's/^Subject/Reply-To: nobody here\r\n&/' | deliver "$ALICE"
@@ -88,14 +88,14 @@ raw() { # ADDRESS SUBJECT
   api GET "/email/$ids" | cmp - "$DIR/large.zip"
 }
 
-@test "the line of an mbox before the message is dropped" {
+@test "the From line of an mbox before the message is dropped" {
   start_service
   create_inbox "$ALICE" >/dev/null
   { echo "From carol@x.example Fri Nov 20 10:14:36 2026" && letter piped; } | deliver "$ALICE"
   raw "$ALICE" piped | cmp - <(letter piped)
 }
 
-@test "without a service running, it is there when one starts" {
+@test "a message that was delivered while no service ran is there when one starts" {
   start_service
   create_inbox "$ALICE" >/dev/null
   stop_service
@@ -104,7 +104,7 @@ raw() { # ADDRESS SUBJECT
   equal "$(received_count "$ALICE" "while away")" 1
 }
 
-@test "an unknown recipient is refused with 67, and then nobody gets the message" {
+@test "an unknown recipient is refused with 67, and no other recipient gets the message" {
   start_service
   create_inbox "$ALICE" >/dev/null
   run -67 deliver "$ALICE" "nobody@$DOMAIN" < <(letter lost)
@@ -113,7 +113,7 @@ raw() { # ADDRESS SUBJECT
   run -67 deliver --data < <(letter lost)
 }
 
-@test "a recipient is no option, whatever it begins with" {
+@test "a recipient that begins with - is not an option" {
   start_service
   create_inboxes "$ALICE"
   run -67 "$INBOXD" deliver --data="$SERVICE" -f sender@x.example "$ALICE" -h < <(letter help)
@@ -133,7 +133,7 @@ raw() { # ADDRESS SUBJECT
   equal "$(received_count "$ALICE" "too large")" 0
 }
 
-@test "where it cannot be known whom it is for, it is to be tried again: 75" {
+@test "an unknown outcome is refused with 75, so that the caller tries again" {
   run -75 deliver "$ALICE" < <(letter early)
   contains "$output" "no service's data"
   missing "$SERVICE"
@@ -153,7 +153,7 @@ raw() { # ADDRESS SUBJECT
   run -2 "$INBOXD" key list --data="$SERVICE" -f "$ALICE"
 }
 
-@test "over 1000 recipients, whose transaction would keep all others from writing, are refused with 2" {
+@test "more than 1000 recipients are refused with 2, because their transaction would keep others from writing" {
   local recipients
   start_service
   create_inbox "$ALICE" >/dev/null
@@ -165,7 +165,7 @@ raw() { # ADDRESS SUBJECT
   equal "$(received_count "$ALICE" many)" 1
 }
 
-@test "deliveries at once, and sending meanwhile, get into each other's way nowhere" {
+@test "concurrent deliveries and sends do not disturb each other" {
   start_service
   create_inbox "$ALICE" >/dev/null
   local i pids=()
@@ -183,7 +183,7 @@ raw() { # ADDRESS SUBJECT
   done
 }
 
-@test "killed at any moment, it leaves a whole message or none" {
+@test "a kill at any moment leaves a whole message or none" {
   start_service
   create_inbox "$ALICE" >/dev/null
   local i status arrived=0

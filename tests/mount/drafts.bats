@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# drafts/ is an ordinary place for one's own files, and nothing there is ever sent.
+# drafts/ behaves like any folder of an ordinary filesystem, and nothing in it is ever sent.
 
 load support
 
@@ -16,7 +16,7 @@ teardown() {
   stop_all
 }
 
-@test "files: write, append, truncate, read back" {
+@test "files can be written, appended to, truncated and read" {
   echo one >"$D/file"
   echo two >>"$D/file"
   equal "$(cat "$D/file")" $'one\ntwo'
@@ -30,7 +30,7 @@ teardown() {
   missing "$D/file"
 }
 
-@test "large files, sparse files, random access" {
+@test "large files, sparse files and random access work" {
   head -c 30000000 /dev/urandom >"$DIR/large"
   cp "$DIR/large" "$D/large"
   cmp "$DIR/large" "$D/large"
@@ -48,7 +48,7 @@ answered_bytes() {
   awk '/^wchar/ { print $2 }' "/proc/$MOUNT_PID/io"
 }
 
-@test "holes are found, and skipped by those who copy" {
+@test "SEEK_HOLE finds holes, and copies skip them" {
   local file
   for file in "$D/sparse" "$DIR/sparse"; do
     truncate -s 3G "$file"
@@ -84,7 +84,7 @@ PYTHON
   expect EFBIG rename "$D/sparse" "$MOUNT/attachments/sparse"
 }
 
-@test "what is written through a mapping is no hole to others" {
+@test "data written through a mapping is not reported as a hole" {
   truncate -s 1M "$D/mapped"
   python3 - "$D/mapped" <<'PYTHON'
 import mmap, os, sys
@@ -98,7 +98,7 @@ view.close()
 PYTHON
 }
 
-@test "a shared mapping writes through, and sees what others write" {
+@test "a shared mapping writes to the file, and sees the writes of others" {
   echo "hello world" >"$D/mapped"
   expect ok mmap "$D/mapped" HELLO
   equal "$(cat "$D/mapped")" "HELLO world"
@@ -112,7 +112,7 @@ PYTHON
   equal "$(cat "$D/mapped")" "HELLO WORLD"
 }
 
-@test "folders: mkdir -p, mv, rmdir, rm -r" {
+@test "mkdir -p, mv, rmdir and rm -r work on folders" {
   mkdir -p "$D/a/b/c"
   echo x >"$D/a/b/c/file"
   mv "$D/a/b" "$D/moved"
@@ -124,7 +124,7 @@ PYTHON
   equal "$(ls -A "$D")" ""
 }
 
-@test "rename over a file, an open file, and with the flags" {
+@test "rename replaces a file, also an open one, and honours its flags" {
   echo old >"$D/target"
   echo new >"$D/source"
   exec 7<"$D/target"
@@ -139,7 +139,7 @@ PYTHON
   equal "$(cat "$D/other")" new
 }
 
-@test "a removed file lives on for those who have it open" {
+@test "a removed file can be read and written while it is open" {
   exec 7>"$D/gone"
   exec 8<"$D/gone"
   echo before >&7
@@ -150,7 +150,7 @@ PYTHON
   equal "$(ls -A "$D")" ""
 }
 
-@test "modes, times and owners" {
+@test "modes, times and owners can be set" {
   echo x >"$D/file"
   chmod 640 "$D/file"
   equal "$(stat -c %a "$D/file")" 640
@@ -167,7 +167,7 @@ PYTHON
   fi
 }
 
-@test "a folder with the set-group-ID bit hands on its group" {
+@test "a folder with the set-group-ID bit passes its group on" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   mkdir "$D/shared"
   chgrp 4321 "$D/shared"
@@ -179,13 +179,13 @@ PYTHON
   equal "$(stat -c %g "$D/shared/folder/file" "$D/shared/folder/link" | sort -u)" 4321
 }
 
-@test "a program stays executable" {
+@test "an executable file can be run" {
   printf '#!/bin/sh\necho ran\n' >"$D/program"
   chmod +x "$D/program"
   equal "$("$D/program")" ran
 }
 
-@test "symbolic links, also ones that lead nowhere or away" {
+@test "symbolic links work, also dangling ones and those that lead outside" {
   echo x >"$D/file"
   ln -s file "$D/link"
   ln -s /nowhere/at/all "$D/dangling"
@@ -197,7 +197,7 @@ PYTHON
   present "$D/file"
 }
 
-@test "hard links" {
+@test "hard links work" {
   echo x >"$D/one"
   ln "$D/one" "$D/two"
   equal "$(stat -c %h "$D/one")" 2
@@ -208,14 +208,14 @@ PYTHON
   equal "$(stat -c %h "$D/two")" 1
 }
 
-@test "a symbolic link can have a second name, too" {
+@test "a symbolic link can be hard-linked" {
   ln -s /nowhere "$D/link"
   expect ok link "$D/link" "$D/second"
   equal "$(readlink "$D/second")" /nowhere
   equal "$(stat -c %h "$D/link")" 2
 }
 
-@test "every call comes back as in an ordinary folder" {
+@test "every system call gives the result of an ordinary folder" {
   local seed
   for seed in 1 2 3 4; do
     mkdir "$D/$seed" "$DIR/ordinary$seed"
@@ -224,7 +224,7 @@ PYTHON
   done
 }
 
-@test "links outside drafts: EPERM" {
+@test "links from outside drafts/ fail with EPERM" {
   echo x >"$D/file"
   expect EPERM symlink file "$MOUNT/link"
   expect EPERM symlink file "$MOUNT/inboxes/link"
@@ -234,7 +234,7 @@ PYTHON
   expect EPERM link "$MOUNT/README" "$D/readme"
 }
 
-@test "names: 255 bytes, newlines, any bytes" {
+@test "names may have 255 bytes, newlines and any other bytes" {
   local name
   for name in "$(printf 'x%.0s' {1..255})" $'new\nline' $'caf\xe9' ' ' '-rf' '*'; do
     echo "$name" >"$D/$name"
@@ -252,7 +252,7 @@ PYTHON
   rm -r "$D/many"
 }
 
-@test "git: init, add, commit, log inside drafts" {
+@test "git init, add, commit and log work in drafts/" {
   cd "$D"
   git init -q letters
   cd letters
@@ -272,7 +272,7 @@ PYTHON
   equal "$output" ""
 }
 
-@test "hundreds of files are open at once, whatever few the daemon was started with" {
+@test "hundreds of files can be open at once, although the daemon was started with a low limit" {
   stop_mount
   ulimit -S -n 64
   start_mount
@@ -288,14 +288,14 @@ END
   equal "$(cat "$D"/{0,63,64,399} | tr -d '\n')" 06364399
 }
 
-@test "sqlite inside drafts: locks, journal, durable" {
+@test "sqlite works in drafts/, with locks, journal and durability" {
   command -v sqlite3 >/dev/null || skip "no sqlite3"
   sqlite3 "$D/db" 'create table t (x); insert into t values (1), (2), (3);'
   equal "$(sqlite3 "$D/db" 'select sum(x) from t')" 6
   sqlite3 "$D/db" 'pragma integrity_check' | grep -qx ok
 }
 
-@test "a compiler inside drafts" {
+@test "a compiler works in drafts/" {
   command -v cc >/dev/null || skip "no compiler"
   cd "$D"
   printf '#include <stdio.h>\nint main(void) { puts("compiled"); return 0; }\n' >hello.c
@@ -331,7 +331,7 @@ END
   flock -n "$D/lock" true
 }
 
-@test "mv between drafts and the rest of the system" {
+@test "mv works between drafts/ and other filesystems" {
   echo x >"$DIR/outside"
   mv "$DIR/outside" "$D/inside"
   equal "$(cat "$D/inside")" x
@@ -339,7 +339,7 @@ END
   equal "$(cat "$DIR/outside")" x
 }
 
-@test "nothing in drafts is ever sent, and everything is there after a restart" {
+@test "drafts are never sent, and survive a restart" {
   message "$BOB" "not yet" >"$D/letter.eml"
   mkdir "$D/outbox"
   message "$BOB" "nor this" >"$D/outbox/letter.eml"
@@ -354,7 +354,7 @@ END
 
 # ---------------------------------------------------------------- limits of the daemon
 
-@test "a file beyond the limit on the size of files is EFBIG, and the mount goes on" {
+@test "a file beyond the limit on the size of files fails with EFBIG, and the mount continues" {
   prlimit --pid "$MOUNT_PID" --fsize=100000
   echo short >"$D/short"
   ! head -c 200000 /dev/zero >"$D/long" 2>"$DIR/said" || fail "it was written"
@@ -379,7 +379,7 @@ has_no_removed_file_open() {
   ! find "/proc/$MOUNT_PID/fd" -lname '* (deleted)' | grep .
 }
 
-@test "a thousand drafts and folders that the kernel knows need no descriptors" {
+@test "a thousand drafts and folders that the kernel knows use no descriptors" {
   allow_descriptors 256
   local before
   before=$(descriptors)
@@ -403,7 +403,7 @@ for number in range(501, 1001):
   wait_until 5 has_no_removed_file_open
 }
 
-@test "messages moved in from drafts: no descriptor stays behind, and what is removed is gone from the disk" {
+@test "messages moved in from drafts/ leave no descriptor open, and removed ones no file on the disk" {
   allow_descriptors 256
   local i before
   before=$(descriptors)
@@ -419,7 +419,7 @@ for number in range(501, 1001):
   wait_until 5 has_no_removed_file_open
 }
 
-@test "too many open files: said so, and nothing else is harmed" {
+@test "too many open files give EMFILE, and harm nothing else" {
   allow_descriptors 64
   echo text >"$D/file"
   run python3 -c '
@@ -434,7 +434,7 @@ except OSError as error:
   equal "$(cat "$D/file")" text
 }
 
-@test "with too many open files, a sync says so, and the next one goes well" {
+@test "a sync reports too many open files, and the next sync succeeds" {
   # Started without the service, it has no connection that could be used again, nor the descriptor of one.
   stop_mount
   stop_service
@@ -463,7 +463,7 @@ for fd in held:
   wait_until 10 refresh
 }
 
-@test "a link in drafts cannot be used to leave it through the daemon" {
+@test "a link in drafts/ cannot lead the daemon out of drafts/" {
   ln -s /etc "$D/etc"
   ln -s / "$D/root"
   # The kernel follows them for the user; the daemon never does.
@@ -472,7 +472,7 @@ for fd in held:
   expect ELOOP rename "$D/root" "$MOUNT/attachments/root"
 }
 
-@test "statfs tells of the disk below" {
+@test "statfs reports the disk of the state directory" {
   [ "$(stat -f -c %b "$MOUNT")" -gt 0 ]
   df "$MOUNT" >/dev/null
 }

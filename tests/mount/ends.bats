@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Every way to end inboxfs in good order, at bad moments: it takes a few seconds at most, nothing that was handed in is
-# lost or goes out twice, and the next start goes on by itself.
+# inboxfs is ended in every orderly way, at bad moments: that takes a few seconds at most, loses nothing that was handed
+# in and sends nothing twice, and the next start continues by itself.
 
 load support
 load scripted
@@ -71,7 +71,7 @@ goes_out_once() { # NAME
 
 # ---------------------------------------------------------------- what waits
 
-@test "with messages that wait for the service: they are there again, and go by themselves" {
+@test "messages that wait for the service survive the end, and are sent later" {
   local way
   for way in $WAYS; do
     start_mount
@@ -88,7 +88,7 @@ goes_out_once() { # NAME
   done
 }
 
-@test "with sends and uploads that hang: an end in time, and none is asked for twice" {
+@test "sends and uploads that hang do not delay the end, and none is requested twice" {
   local way name
   for way in $WAYS; do
     start_mount
@@ -115,7 +115,7 @@ goes_out_once() { # NAME
   done
 }
 
-@test "with a send that is answered soon: the end waits for it, and it is in sent" {
+@test "the end waits for a send that is answered soon, and the message is in sent/" {
   local way sends=0
   for way in $WAYS; do
     start_mount
@@ -132,7 +132,7 @@ goes_out_once() { # NAME
   done
 }
 
-@test "with a poll and a mkdir that hang" {
+@test "a poll and a mkdir that hang do not delay the end" {
   local way
   for way in TERM HUP lazy; do
     start_mount --poll-interval=1
@@ -154,7 +154,7 @@ goes_out_once() { # NAME
 
 # ---------------------------------------------------------------- what is being written
 
-@test "with a file being written: a signal interrupts it, its bytes are kept, it is never sent" {
+@test "a signal interrupts a file that is being written: its bytes are kept, and it is never sent" {
   local way
   for way in TERM HUP INT; do
     start_mount
@@ -171,7 +171,7 @@ goes_out_once() { # NAME
   done
 }
 
-@test "fusermount3 -uz with a file being written: the writer can finish, and then it goes out" {
+@test "after fusermount3 -uz a writer can finish its file, which is then sent" {
   start_mount
   exec 7>"$MOUNT/outbox/last"
   message "$BOB" "last" "first line" >&7
@@ -246,7 +246,7 @@ for end in ends:
 ' "$MOUNT/outbox" "$MOUNT_PID" "$ALICE" "$@"
 }
 
-@test "a signal when many files have just been closed: all of them go out" {
+@test "a signal right after many closes loses none: all are sent" {
   start_mount
   local names=(closed-{1..200})
   leave_last_uses_to_stopped_daemon "${names[@]}"
@@ -259,7 +259,7 @@ for end in ends:
   equal "$(find "$MOUNT/sent" -name 'closed-*[0-9]' | wc -l)" ${#names[@]}
 }
 
-@test "fusermount3 -uz, and its number is given to another mount at once: what was written goes out" {
+@test "after fusermount3 -uz, files are sent although another mount got the same device number" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   start_mount
   local device
@@ -273,7 +273,7 @@ for end in ends:
   goes_out_once last
 }
 
-@test "a connection that is cut by force: what was open is interrupted, though a duplicate of it was closed" {
+@test "umount -f interrupts an open file, although a duplicate of it was closed" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   start_mount
   exec 7>"$MOUNT/outbox/cut"
@@ -289,7 +289,7 @@ for end in ends:
   is_sent_times cut 0
 }
 
-@test "a signal after fusermount3 -uz ends it though files are open; a start meanwhile is refused or waits" {
+@test "a signal after fusermount3 -uz ends the daemon though files are open; a start meanwhile is refused or waits" {
   start_mount
   exec 7>"$MOUNT/outbox/open"
   message "$BOB" "open" >&7
@@ -306,7 +306,7 @@ for end in ends:
   is_sent_times open 0
 }
 
-@test "a signal after fusermount3 -uz leaves alone what was mounted there since" {
+@test "a signal after fusermount3 -uz does not touch a newer mount at the same place" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   start_mount
   exec 7>"$MOUNT/outbox/open"
@@ -321,7 +321,7 @@ for end in ends:
   exec 7>&- || true
 }
 
-@test "files open for reading and a shell inside do not hold up a signal" {
+@test "files open for reading and a shell inside do not delay the end after a signal" {
   start_mount
   send seen
   wait_sent seen
@@ -334,7 +334,7 @@ for end in ends:
 
 # ---------------------------------------------------------------- more of it
 
-@test "whoever waits for the next event reads the end of the file" {
+@test "a reader that waits for the next event gets the end of the file" {
   local way reader
   for way in TERM lazy; do
     start_mount
@@ -353,7 +353,7 @@ for end in ends:
   done
 }
 
-@test "a full disk at the end: in time, nothing lost, nothing twice" {
+@test "a full disk does not delay the end, and nothing is lost or doubled" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   mkdir "$SMALL"
   mount -t tmpfs -o size=4m inboxfs-test "$SMALL"
@@ -378,7 +378,7 @@ for end in ends:
   done
 }
 
-@test "signals that come again and again while it ends change nothing" {
+@test "repeated signals during the end change nothing" {
   start_mount
   server_answers send '"stall"'
   send stalled
@@ -396,7 +396,7 @@ for end in ends:
   is_sent_times stalled 1
 }
 
-@test "an end is told once at most, and in one line" {
+@test "the end is logged once at most, in one line" {
   start_mount
   send quiet
   wait_sent quiet
@@ -405,7 +405,7 @@ for end in ends:
   [ "$(wc -l <"$MOUNT_LOG")" -le 1 ]
 }
 
-@test "what was found out at a start is told once" {
+@test "a message of unknown outcome is reported once, at the next start" {
   start_mount
   server_answers send '"stall"'
   send once
@@ -416,7 +416,7 @@ for end in ends:
   equal "$(events '.event == "failed" and .path == "failed/once"' | wc -l)" 1
 }
 
-@test "ended and started again at once, ten times, with mail on its way: each is sent once" {
+@test "ten quick restarts while mail is on its way send each message once" {
   local i
   control '{"idempotency": true}'
   for i in {1..10}; do

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# The first open of an email hands its content over to the kernel's cache: what changes meanwhile, or later, must show.
+# The first open of a text puts its content into the kernel's cache. A change during the open, or after it, must show.
 
 load support
 
@@ -40,7 +40,7 @@ ids() {
   api GET "/email?limit=1000&inbox_ids=$(inbox_id "$BOB")" | jq -r '.[].id'
 }
 
-@test "what was read before a change is not what is read after it" {
+@test "a reader after a change gets the new content" {
   cat "$BOX"/2*.json >/dev/null
   mark_all true
   refresh
@@ -48,14 +48,14 @@ ids() {
   all_are_current
 }
 
-@test "a file that changed before it was ever opened is read as it is now" {
+@test "a file that changed before its first open is read with its new content" {
   ls -l "$BOX" >/dev/null # the kernel knows the sizes
   mark_all true
   refresh
   all_are_current
 }
 
-@test "many that open a file for the first time at once all read the whole of it" {
+@test "many readers that open a file for the first time at once all get the whole of it" {
   local pids=() i pid
   for i in 1 2 3 4 5 6 7 8; do
     (cat "$BOX"/2*.json | sha256sum >"$DIR/sum.$i") &
@@ -68,7 +68,7 @@ ids() {
   all_are_current
 }
 
-@test "files that change while they are opened for the first time show the change" {
+@test "files that change during their first open show the change" {
   local value i reader writer
   for value in true false true; do
     stop_mount

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# New mail becomes visible, and the mount tells what happened: ctl, polling, status.json, events.jsonl.
+# How new mail becomes visible (ctl, polling), and how the mount reports it (status.json, events.jsonl).
 
 load support
 load scripted
@@ -15,7 +15,7 @@ teardown() {
   stop_all
 }
 
-@test "new mail is there as soon as ctl sync returns" {
+@test "new mail is visible when ctl sync returns" {
   start_mount
   local i
   for i in 1 2 3; do
@@ -27,14 +27,14 @@ teardown() {
   done
 }
 
-@test "sync ADDRESS brings that inbox" {
+@test "sync ADDRESS fetches that inbox" {
   start_mount
   send_from_elsewhere "$ALICE" "$BOB" "for bob"
   echo "sync $BOB" >"$MOUNT/ctl"
   mounted "$BOB" "for bob"
 }
 
-@test "new mail shows by polling alone" {
+@test "polling alone brings new mail" {
   start_mount --poll-interval=1
   send_from_elsewhere "$ALICE" "$BOB" "polled"
   wait_until 10 bash -c 'ls "$1"/*_polled_*' - "$MOUNT/inboxes/$BOB"
@@ -47,7 +47,7 @@ received_bytes() {
   jq .counters.received_bytes "$MOUNT/status.json"
 }
 
-@test "a list that is unchanged is not sent again" {
+@test "an unchanged list is not transferred again" {
   local i before whole
   send_many_from_elsewhere "$ALICE" "$BOB" "one of many" 20
   start_mount
@@ -68,7 +68,7 @@ received_bytes() {
   present "$(mounted "$BOB" "one more")"
 }
 
-@test "with --poll-interval=0 nothing is asked for until it is told to" {
+@test "with --poll-interval=0 the daemon asks for nothing until a sync is requested" {
   start_mount
   refresh
   wait_for_probes
@@ -79,7 +79,7 @@ received_bytes() {
   equal "$(jq .counters.requests "$MOUNT/status.json")" "$before"
 }
 
-@test "an email whose date is long ago shows up, too: order proves nothing" {
+@test "an email with an old date is found although the list is not ordered" {
   start_mount
   refresh
   send_from_elsewhere "$ALICE" "$BOB" "one"
@@ -111,7 +111,7 @@ is_past() { # SECONDS
   [ "$(date +%s)" -gt "$1" ]
 }
 
-@test "a record that changes and keeps its length has another ctime, for git and tar to see" {
+@test "a record that changes and keeps its length gets a new ctime, so that git and tar notice" {
   local inbox=$MOUNT/inboxes/box file before after
   stop_service
   start_scripted_service
@@ -138,7 +138,7 @@ is_past() { # SECONDS
   equal "$(stat -c '%s %.9Y %.9Z' "$file")" "$after"
 }
 
-@test "ctl: unknown commands are EINVAL, unknown names ENOENT" {
+@test "ctl refuses unknown commands with EINVAL, and unknown names with ENOENT" {
   start_mount
   local command
   for command in nonsense "synchronise" "SYNC" "retry" "sync;ls"; do
@@ -150,7 +150,7 @@ is_past() { # SECONDS
   expect ok write "$MOUNT/ctl" w $'retry all\n'
 }
 
-@test "ctl: several commands in one write, and one without a newline" {
+@test "ctl accepts several commands in one write, and one without a newline" {
   start_mount
   send_from_elsewhere "$ALICE" "$BOB" "by one write"
   expect ok write "$MOUNT/ctl" w $'retry all\nsync\n'
@@ -160,14 +160,14 @@ is_past() { # SECONDS
   echo sync >>"$MOUNT/ctl"
 }
 
-@test "ctl is for writing alone" {
+@test "ctl cannot be read" {
   start_mount
   expect EACCES open "$MOUNT/ctl" r
   expect EACCES open "$MOUNT/ctl" rw
   expect ok open "$MOUNT/ctl" w
 }
 
-@test "ctl sync with the service away: EHOSTUNREACH; with a key that is refused now: EACCES" {
+@test "ctl sync fails with EHOSTUNREACH if the service is away, and with EACCES if the key is refused" {
   start_mount
   stop_service
   within 15 expect "write EHOSTUNREACH" write "$MOUNT/ctl" w $'sync\n'
@@ -183,7 +183,7 @@ is_past() { # SECONDS
   holds "$MOUNT/status.json" '.online == true and .error == null'
 }
 
-@test "status.json tells reachability, capabilities, sync, queue, quota and counters" {
+@test "status.json has reachability, capabilities, sync, queue, quota and counters" {
   start_mount
   refresh
   holds "$MOUNT/status.json" '.online == true and .error == null'
@@ -201,7 +201,7 @@ is_past() { # SECONDS
   wait_until 10 jq -e '.queue.queued == 1 and .queue.next_attempt != null' "$MOUNT/status.json"
 }
 
-@test "status.json: what stat says is what is read" {
+@test "status.json has the size that stat reports" {
   start_mount
   local i
   for i in {1..20}; do
@@ -211,7 +211,7 @@ is_past() { # SECONDS
   done
 }
 
-@test "events.jsonl grows by a line for each thing that happened" {
+@test "events.jsonl gets a line for each event" {
   start_mount
   refresh
   send_from_elsewhere "$ALICE" "$BOB" "eventful"
@@ -231,7 +231,7 @@ is_past() { # SECONDS
   jq -es 'all(.[]; .time | test("^20[0-9]{2}-[0-9]{2}-[0-9]{2}T.*Z$"))' "$MOUNT/events.jsonl" >/dev/null
 }
 
-@test "an inbox made here is told of once, and its mail too, before anything was synced" {
+@test "an inbox made here is reported once, and its mail too, before the first sync" {
   local carol=carol@$DOMAIN
   send_from_elsewhere "$ALICE" "$BOB" "was there"
   start_mount
@@ -244,7 +244,7 @@ is_past() { # SECONDS
   has_event '.event == "mail" and (.path | startswith("inboxes/\($carol)/"))' --arg carol "$carol"
 }
 
-@test "that the service is gone shows when something is sent, and that it is back, when it went out" {
+@test "a failed send reports that the service is away, and a successful one that it is back" {
   start_mount
   holds "$MOUNT/status.json" .online
   stop_service
@@ -261,7 +261,7 @@ is_past() { # SECONDS
   run ! mounted "$BOB" "waits"
 }
 
-@test "that the service is gone shows when something is uploaded" {
+@test "a failed upload reports that the service is away" {
   start_mount
   stop_service
   echo data >"$MOUNT/attachments/data.txt"
@@ -269,7 +269,7 @@ is_past() { # SECONDS
   holds "$MOUNT/status.json" '.online | not'
 }
 
-@test "offline and online are told once each" {
+@test "offline and online are reported once each" {
   start_mount
   refresh
   stop_service
@@ -285,7 +285,7 @@ is_past() { # SECONDS
   equal "$(events '.event == "online"' | wc -l)" 1
 }
 
-@test "head -n1 events waits for the next thing, prints it, and has no more to say" {
+@test "head -n1 events waits for the next event, prints it, and ends" {
   start_mount
   refresh
   head -n1 "$MOUNT/events" >"$DIR/next" 2>"$DIR/words" 3>&- &
@@ -336,7 +336,7 @@ refuse() # NUMBER...
   done
 }
 
-@test "poll and epoll tell when events has something, and a reader that does not wait is not made to" {
+@test "poll and epoll report that events has data, and a non-blocking read does not wait" {
   start_mount
   refresh
   python3 - "$MOUNT/events" "$DIR/ready" >"$DIR/seen" 3>&- <<'EOF' &
@@ -363,7 +363,7 @@ EOF
   equal "$(sed -n 4p "$DIR/seen" | jq -r .event)" refused
 }
 
-@test "readers of events each get every line, while one stands still and another does not read at all" {
+@test "each reader of events gets every line, while one is stopped and another does not read" {
   local readers=() i
   start_mount
   refresh
@@ -394,7 +394,7 @@ EOF
   cmp "$DIR/late" "$DIR/expected"
 }
 
-@test "tail -f and tail -F get every event once when the older of two files of events goes" {
+@test "tail -f and tail -F get every event once when the older of the two files is removed" {
   local form inode tails=()
   (umask 077 && mkdir "$STATE")
   seq 20000 | sed 's/.*/{"time":"2026-11-01T00:00:00.000Z","event":"sent","path":"sent\/&","id":null}/' |
@@ -425,7 +425,7 @@ EOF
   equal "$(tail -n 1 "$MOUNT/events.jsonl" | jq -r .path)" drafts/bad-40
 }
 
-@test "events.jsonl is an ordinary file: size, seek, read-only" {
+@test "events.jsonl is a regular read-only file with a size, and can be sought in" {
   start_mount
   refresh
   send_from_elsewhere "$ALICE" "$BOB" "ordinary"
@@ -449,7 +449,7 @@ EOF
   has_event '.event == "mail"'
 }
 
-@test "what is in memory answers at once while the service hangs" {
+@test "everything in memory is readable at once while the service hangs" {
   start_mount --poll-interval=1
   send_from_elsewhere "$ALICE" "$BOB" "in memory"
   refresh
@@ -484,7 +484,7 @@ sync_with_a_job_that_ends() {
   wait_until 10 eval '[ "$(ps -o state= --ppid '$writer')" = Z ]'
 }
 
-@test "a job of the shell that ends does not make its ctl sync fail, and Ctrl-C afterwards still does" {
+@test "a job of the shell that ends does not interrupt its ctl sync, and Ctrl-C afterwards does" {
   local writer
   mkfifo "$DIR/go"
   start_mount

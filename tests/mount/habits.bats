@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# What ordinary programs do to outbox/, each judged by what the service received and by what the program was told. The
+# What ordinary programs do to outbox/, each judged by what the service received and by the errors that the program got. The
 # list in docs/FILESYSTEM.md ("Habits") has an entry for each.
 
 load support
@@ -48,7 +48,7 @@ os.chmod(name, 0o644)
 ' "$MOUNT/outbox/$1" "$2"
 }
 
-@test "python: tempfile and os.replace, however long it waits before it renames: one mail, under the last name" {
+@test "python: tempfile and os.replace send one mail under the last name, however late the rename" {
   local i
   for i in {0..15}; do
     message "$BOB" "atomic $i" | save_atomically "atomic-$i" "0.0$((i * 6 % 100))"
@@ -62,7 +62,7 @@ os.chmod(name, 0o644)
   received_in_all 16
 }
 
-@test "glib: g_file_set_contents, once and again: each save one mail, whole, under its name" {
+@test "glib: g_file_set_contents sends one mail for each save, whole, under its name" {
   python3 - "$MOUNT/outbox" "$ALICE" "$BOB" <<'PYTHON'
 import ctypes, sys
 glib = ctypes.CDLL("libglib-2.0.so.0")
@@ -80,7 +80,7 @@ PYTHON
   received_in_all 20
 }
 
-@test "what is being sent cannot be renamed, and goes out once under the name that it has" {
+@test "a message that is being sent cannot be renamed, and goes out once under its name" {
   freeze_service # it takes the request, and does not answer
   message "$BOB" "on the wire" >"$MOUNT/outbox/letter"
   wait_until 20 is_sending
@@ -96,7 +96,7 @@ PYTHON
   received_in_all 1
 }
 
-@test "a thread of the program renames what another thread wrote; what is out already is not there any more" {
+@test "a thread can rename what another thread wrote; after it went out the rename fails with ENOENT" {
   message "$BOB" "threads" | python3 -c '
 import os, sys, threading, time
 out, sent = sys.argv[1:]
@@ -126,7 +126,7 @@ except FileNotFoundError:
   received_in_all 1
 }
 
-@test "a program saves twice under one name: one mail, the last, while the first waits; two when it is out" {
+@test "two saves under one name send one mail, the last, while the first waits, and two after it went out" {
   message "$BOB" "first save" | save_atomically letter 0.1
   message "$BOB" "second save" | save_atomically letter 0.1
   went_out letter "second save"
@@ -143,7 +143,7 @@ except FileNotFoundError:
   received_in_all 3
 }
 
-@test "a message that was refused takes the new name in failed, and its receipt, too" {
+@test "a message that was refused takes its new name in failed/, and so does its receipt" {
   printf 'no header\n' | save_atomically broken 0.2
   wait_failed broken
   holds "$MOUNT/failed/broken.receipt.json" '.state == "failed" and (.error | length > 5)'
@@ -154,7 +154,7 @@ except FileNotFoundError:
 
 # ---------------------------------------------------------------- a name that is out
 
-@test "to all but its writer, a name that is out does not exist" {
+@test "another process gets ENOENT for the name of a message that went out" {
   message "$BOB" out >"$DIR/out"
   cp "$DIR/out" "$MOUNT/outbox/out"
   went_out out out
@@ -165,7 +165,7 @@ except FileNotFoundError:
   received_in_all 1
 }
 
-@test "to its writer neither, whatever it wants of it" {
+@test "the writer of a message that went out gets ENOENT for its name" {
   message "$BOB" mine | python3 -c '
 import os, sys, time
 out, sent = sys.argv[1:]
@@ -186,7 +186,7 @@ for touch in (lambda name: os.chmod(name, 0o600), os.utime, os.stat, open):
   received_in_all 1
 }
 
-@test "a program opens what it has closed once more to set its times, as Node's fs-extra does: once, with status 0" {
+@test "Node's fs-extra opens a closed file again to set its times: one mail, status 0" {
   local i
   message "$BOB" "opened again" >"$DIR/again.eml"
   python3 - "$MOUNT/outbox" "$MOUNT/sent" "$DIR/again.eml" <<'PYTHON'
@@ -214,7 +214,7 @@ PYTHON
   expect EACCES open "$MOUNT/sent/again-19" w
 }
 
-@test "without root's powers, a program writes twice under one name: two mails, and it is told that all is well" {
+@test "a program of an ordinary user that writes twice under one name sends two mails, and gets no error" {
   local without=()
   [ "$(id -u)" -ne 0 ] || without=(setpriv --bounding-set=-dac_override --inh-caps=-dac_override)
   "${without[@]}" python3 - "$MOUNT" "$ALICE" "$BOB" <<'PYTHON'
@@ -245,7 +245,7 @@ PYTHON
   received_in_all 5
 }
 
-@test "cp -n, mv -n, rsync, tar and open('x') put a new message under a name that is out" {
+@test "cp -n, mv -n, rsync, tar and open('x') create a new message under the name of a sent one" {
   local way
   for way in cp mv rsync inplace tar open; do
     message "$BOB" "old" >"$MOUNT/outbox/name"
@@ -265,7 +265,7 @@ PYTHON
   received_in_all 12
 }
 
-@test "install, cp -p, cp -a, rsync -a and shutil.copy touch what they have closed: each once, with status 0" {
+@test "install, cp -p, cp -a, rsync -a and shutil.copy set times after closing: one mail each, status 0" {
   local way n=0 names=()
   for way in "install -m 0644 -p" "cp -p" "cp -a" "rsync -a" "rsync -a --inplace" \
     "python3 -c 'import shutil, sys; shutil.copy2(*sys.argv[1:])'"; do
@@ -295,7 +295,7 @@ make_folder() {
   [ "$(id -u)" -ne 0 ] || chown -R 12345:12345 "$DIR/set"
 }
 
-@test "rsync -a DIR/, cp -a DIR/. and tar of a folder: each message once, with status 0" {
+@test "rsync -a DIR/, cp -a DIR/. and tar of a folder send each message once, status 0" {
   make_folder
   rsync -a "$DIR/set/" "$MOUNT/outbox/"
   received_in_all 3
@@ -310,7 +310,7 @@ make_folder() {
   equal "$(stat -c %a "$MOUNT/outbox" "$MOUNT/attachments" "$MOUNT/drafts")" 700$'\n'700$'\n'700
 }
 
-@test "a folder with folders in it: they are refused, and said; the messages beside them are sent once" {
+@test "a folder inside a copied folder is refused with an error, and the messages beside it are sent once" {
   make_folder
   mkdir "$DIR/set/sub"
   message "$BOB" "below" >"$DIR/set/sub/below"
@@ -323,7 +323,7 @@ make_folder() {
   equal "$(ls -A "$MOUNT/outbox")" ""
 }
 
-@test "rsync --delay-updates: nothing is sent, nothing is left, and its exit status says so" {
+@test "rsync --delay-updates sends nothing, leaves nothing, and fails" {
   local folder
   make_folder
   for folder in outbox attachments; do
@@ -336,7 +336,7 @@ make_folder() {
   received_in_all 3
 }
 
-@test "mv of many ends well, though the first are out when it looks at the last" {
+@test "mv of many files succeeds, although the first are sent before it looks at the last" {
   local i
   for i in {1..40}; do
     message "$BOB" "one of many, $i" >"$MOUNT/drafts/many$i"
@@ -345,7 +345,7 @@ make_folder() {
   received_in_all 40
 }
 
-@test "what is out cannot be removed or moved back by who moved it in: it is told so" {
+@test "rm and mv fail with ENOENT for the process that moved a message in, after it went out" {
   message "$BOB" "moved" >"$MOUNT/drafts/m"
   python3 - "$MOUNT" <<'PYTHON'
 import os, sys, time
@@ -377,7 +377,7 @@ edit() { # NAME: with each editor that edits in place; prints how each ended
   done
 }
 
-@test "sed -i and perl -i on a message that is out fail, and nothing more is sent" {
+@test "sed -i and perl -i on a sent message fail, and nothing more is sent" {
   message "$BOB" out >"$MOUNT/outbox/out"
   wait_sent out
   edit out >"$DIR/edited"
@@ -388,7 +388,7 @@ edit() { # NAME: with each editor that edits in place; prints how each ended
   has_received "$BOB" out
 }
 
-@test "sed -i and perl -i on a message that is being sent fail, and it goes out once, as it was" {
+@test "sed -i and perl -i on a message that is being sent fail, and it goes out once, unchanged" {
   freeze_service
   message "$BOB" "on its way" >"$MOUNT/outbox/way"
   wait_until 20 is_sending
@@ -402,7 +402,7 @@ edit() { # NAME: with each editor that edits in place; prints how each ended
   holds "$DIR/arrived" '.plain_text | rtrimstr("\n") == "Hello."'
 }
 
-@test "sed -i right after writing: the old text and an error, or the new one; never both" {
+@test "sed -i right after writing sends the old text and fails, or sends the new one; never both" {
   local i edited
   for i in {1..15}; do
     message "$BOB" "round $i" >"$MOUNT/outbox/round-$i"
@@ -418,7 +418,7 @@ edit() { # NAME: with each editor that edits in place; prints how each ended
   cmp "$DIR/expected" "$DIR/arrived"
 }
 
-@test "an edited text whose message went out meanwhile is a second mail, as any file of a free name" {
+@test "an edited text whose message went out meanwhile is sent as a second mail" {
   message "$BOB" "first" >"$MOUNT/outbox/letter"
   python3 - "$MOUNT" <<'PYTHON'
 import os, sys, time
@@ -436,7 +436,7 @@ PYTHON
   received_in_all 2
 }
 
-@test "sed -i and perl -i on a message that waits leave the edited text alone to be sent" {
+@test "sed -i and perl -i on a waiting message send only the edited text" {
   local editor n=0
   for editor in "sed -i" "sed -i.bak" "perl -i -pe" "perl -i.bak -pe"; do
     pause_sending
@@ -453,7 +453,7 @@ PYTHON
   done
 }
 
-@test "an editor that saves what waits as it was, by a temporary file of any name: one mail" {
+@test "an editor that saves a waiting message unchanged by a temporary file sends one mail" {
   local temporary n=0
   for temporary in saved .saved saved.tmp; do
     pause_sending
@@ -477,7 +477,7 @@ os.chmod(out + "/waiting", 0o600)
   done
 }
 
-@test "an empty file, or one that is still open, does not take the place of a message that waits" {
+@test "an empty or open file does not replace a waiting message" {
   pause_sending
   message "$BOB" "not lost" >"$MOUNT/outbox/waiting"
   wait_waiting
@@ -506,7 +506,7 @@ os.unlink(out + "/open.tmp")
 
 # ---------------------------------------------------------------- in several goes
 
-@test "headers and body by two >>, or a beginning and the rest: one mail, whole" {
+@test "headers and body written by two >> make one whole mail" {
   local i
   # shellcheck disable=SC2129 # three opens, as of three programs
   for i in {1..5}; do
@@ -524,7 +524,7 @@ os.unlink(out + "/open.tmp")
   received_in_all 6
 }
 
-@test "what slipped can be removed for two seconds" {
+@test "a message can be removed for two seconds after its last close" {
   message "$BOB" slipped >"$MOUNT/outbox/slipped"
   rm "$MOUNT/outbox/slipped"
   message "$BOB" other >"$MOUNT/outbox/other"
@@ -538,7 +538,7 @@ has_text_in_swap_file() {
   grep -aqs 'The end of it' "$MOUNT/outbox/.typed.swp"
 }
 
-@test "the swap file of a vim that was killed stays, and gives the text back; the name of a message it never gets" {
+@test "the swap file of a killed vim stays, restores the text, and never becomes a message" {
   mkfifo "$DIR/keys"
   # With a screen, for without one vim preserves no swap file while text is typed.
   script -qfc "vim -N -u NONE -i NONE --cmd 'set swapfile updatecount=1' $MOUNT/outbox/typed" /dev/null \

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Mail that was written to do harm: whatever stands in its subject, names of files and bytes of files stay harmless.
+# Mail written to do harm: whatever its subject contains, names and contents of files are harmless.
 
 load support
 load scripted
@@ -21,7 +21,7 @@ deliver() { # SUBJECT NUMBER
     curl -sS --fail --data-binary @- "$SERVICE_URL/_deliver"
 }
 
-@test "hostile subjects make harmless names" {
+@test "hostile subjects give harmless file names" {
   local subject number=0 file
   for subject in '../../etc/passwd' '/etc/passwd' '.hidden' '..' '.' '-rf' $'line\nbreak\rreturn' $'\e[31mred\e[0m\a' \
     $'\u202egnp.exe' $'\u2066isolate\u2069' $'\u200f' $'\ufeff' '$(reboot)' '`id`; rm -rf ~' '*' '~' ' ' '' '"' "'" \
@@ -41,7 +41,7 @@ deliver() { # SUBJECT NUMBER
   done <"$DIR/names"
 }
 
-@test "cat of a hostile email does not reach the terminal, and is still the same JSON" {
+@test "cat of a hostile email sends no control character to the terminal, and is the same JSON" {
   local subject=$'\e]0;title\a\e[2J\u009b31m\u202eevil \u2067x\u2028y'
   deliver "$subject" 1
   refresh
@@ -51,7 +51,7 @@ deliver() { # SUBJECT NUMBER
   holds "$DIR/seen" '.subject == $subject' --arg subject "$subject"
 }
 
-@test "a subject of 10 kB, and of many Unicode letters, stays within bounds" {
+@test "subjects of 10 kB and of many Unicode letters give names within bounds" {
   deliver "$(printf 'long %.0s' {1..2000})" 1
   deliver "$(printf '漢字%.0s' {1..5000})" 2
   deliver "$(printf 'e\xcc\x81%.0s' {1..500})" 3
@@ -66,7 +66,7 @@ deliver() { # SUBJECT NUMBER
   equal "$(find "$MOUNT/inboxes/box" -name '2*' | wc -l)" 3
 }
 
-@test "lone surrogates and overlong escapes in JSON do no harm" {
+@test "lone surrogates and overlong escapes in JSON are harmless" {
   curl -sS --fail --data-binary '{"id": "s1", "inbox_id": "box", "subject": "lone \ud800 surrogate"}' "$SERVICE_URL/_deliver"
   curl -sS --fail --data-binary '{"id": "s2", "inbox_id": "box", "subject": "fine"}' "$SERVICE_URL/_deliver"
   syscall write "$MOUNT/ctl" w $'sync\n' || true
@@ -75,7 +75,7 @@ deliver() { # SUBJECT NUMBER
   present "$MOUNT/status.json"
 }
 
-@test "a record with a hundred thousand recipients is carried" {
+@test "a record with a hundred thousand recipients is shown" {
   python3 -c '
 import json
 print(json.dumps({"id": "crowd", "inbox_id": "box", "subject": "crowd",
@@ -85,7 +85,7 @@ print(json.dumps({"id": "crowd", "inbox_id": "box", "subject": "crowd",
   equal "$(jq '.to_addresses | length' "$MOUNT/inboxes/box"/*crowd*)" 50000
 }
 
-@test "a record beyond every bound does not keep the others away" {
+@test "a record beyond every bound does not hide the others" {
   deliver "small" 1
   python3 -c '
 import json
@@ -104,7 +104,7 @@ print(json.dumps({"id": "huge", "inbox_id": "box", "subject": "x" * 6000000}))' 
   present "$MOUNT/status.json"
 }
 
-@test "no symbolic links, no programs, no special files come out of mail" {
+@test "mail creates no symbolic links, executable files or special files" {
   deliver '#!/bin/sh' 1
   refresh
   equal "$(find "$MOUNT/inboxes" ! -type f ! -type d)" ""

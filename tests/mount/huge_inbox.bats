@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# An inbox with more emails than a listing tells the kernel all about (count_lookup() in tree/inboxes.c).
+# An inbox with more emails than a listing enters into the cache of the kernel (count_lookup() in tree/inboxes.c).
 
 load support
 
@@ -57,7 +57,7 @@ lookups() {
   done < <(sed -n '1p;50000p;$p' <<<"$names")
 }
 
-@test "listing a huge inbox with attributes looks few emails up" {
+@test "ls -l of a huge inbox sends few lookups" {
   local before
   before=$(lookups)
   ls -l "$BOX" >"$DIR/list"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Folders below inboxes/: making an inbox, changing its record, and what cannot be done there.
+# Folders below inboxes/: creating an inbox, changing its record, and operations that are refused.
 
 load support
 
@@ -25,7 +25,7 @@ record() { # ADDRESS
   holds "$MOUNT/inboxes/$ALICE/inbox.json" '.id == $id' --arg id "$(inbox_id "$ALICE")"
 }
 
-@test "the first inbox of the account gets a welcome email, which shows by itself" {
+@test "the first inbox of the account gets a welcome email, which appears by itself" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   wait_until 10 bash -c 'ls "$1"/2*.json' - "$MOUNT/inboxes/$ALICE"
@@ -35,7 +35,7 @@ record() { # ADDRESS
   equal "$(find "$MOUNT/inboxes/$BOB" -name '2*.json' | wc -l)" 0
 }
 
-@test "inboxes made elsewhere show after a sync" {
+@test "inboxes created elsewhere appear after a sync" {
   create_inbox "$ALICE"
   start_mount
   present "$MOUNT/inboxes/$ALICE"
@@ -53,7 +53,7 @@ record() { # ADDRESS
   mounted "$BOB" "to a new inbox"
 }
 
-@test "mkdir -p and mkdir of what is there" {
+@test "mkdir -p of an existing inbox succeeds, and mkdir fails with EEXIST" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   expect EEXIST mkdir "$MOUNT/inboxes/$ALICE"
@@ -61,13 +61,13 @@ record() { # ADDRESS
   equal "$(api GET /inbox | jq length)" 1
 }
 
-@test "mkdir of an address that exists at the service but is not known here: EEXIST" {
+@test "mkdir of an address that exists only at the service fails with EEXIST" {
   start_mount
   create_inbox "$ALICE"
   expect EEXIST mkdir "$MOUNT/inboxes/$ALICE"
 }
 
-@test "mkdir of a bad address: EINVAL, and nothing is created" {
+@test "mkdir of a bad address fails with EINVAL, and creates nothing" {
   start_mount
   local address
   for address in nobody 'two words@x.example' '@x.example' 'a@' '.a@x.example' '-a@x.example' 'a@b@c' $'a\nb@x.example' \
@@ -78,19 +78,19 @@ record() { # ADDRESS
   equal "$(ls -A "$MOUNT/inboxes")" ""
 }
 
-@test "mkdir of an address that the service refuses: EINVAL" {
+@test "mkdir of an address that the service refuses fails with EINVAL" {
   start_mount
   expect EINVAL mkdir "$MOUNT/inboxes/alice@not-here.example"
 }
 
-@test "mkdir with the service away: EHOSTUNREACH within 5 s" {
+@test "mkdir fails with EHOSTUNREACH within 5 s if the service is away" {
   start_mount
   stop_service
   within 6 expect EHOSTUNREACH mkdir "$MOUNT/inboxes/$ALICE"
   missing "$MOUNT/inboxes/$ALICE"
 }
 
-@test "mkdir where no folder can be: EPERM" {
+@test "mkdir in other folders fails with EPERM" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   local folder
@@ -99,7 +99,7 @@ record() { # ADDRESS
   done
 }
 
-@test "rmdir, rm and mv in inboxes: EPERM" {
+@test "rmdir, rm and mv in inboxes/ fail with EPERM" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   wait_until 10 bash -c 'ls "$1"/2*.json' - "$MOUNT/inboxes/$ALICE"
@@ -148,7 +148,7 @@ record() { # ADDRESS
   diff <(jq -S . "$MOUNT/inboxes/$ALICE/inbox.json") <(record "$ALICE" | jq -S .)
 }
 
-@test "writing inbox.json updates every field and keeps the others" {
+@test "writing inbox.json updates each field that was written, and keeps the others" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   refresh
@@ -163,7 +163,7 @@ record() { # ADDRESS
   holds "$file" '.name == "Alice A."'
 }
 
-@test "a field that another client changed meanwhile is not put back to its default" {
+@test "a field that another client changed meanwhile is not reset" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   refresh
@@ -172,7 +172,7 @@ record() { # ADDRESS
   record "$ALICE" | jq -e '.allow_cc == false and .name == "New name"'
 }
 
-@test "a new email_address renames the folder; one that is taken is EEXIST and changes nothing" {
+@test "a new email_address renames the folder; an address in use gives EEXIST and changes nothing" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE" "$MOUNT/inboxes/$BOB"
   refresh
@@ -198,7 +198,7 @@ record() { # ADDRESS
   record "$ALICE" | jq -e '.allow_bcc == false and .allow_cc == false'
 }
 
-@test "tee, dd, rsync, cp -p and a program that writes JSON change inbox.json; what replaces files cannot" {
+@test "tee, dd, rsync, cp -p and a program that writes JSON change inbox.json; programs that replace files cannot" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   refresh
@@ -228,7 +228,7 @@ with open(sys.argv[1], "w") as file:
   record "$ALICE" | jq -e '.name == "Älice"'
 }
 
-@test "half of a JSON text changes nothing: a shell closes before it has written all" {
+@test "half of a JSON text changes nothing, for a shell closes the file before it has written all" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   refresh
@@ -241,7 +241,7 @@ with open(sys.argv[1], "w") as file:
   holds "$file" '.name == "Alice A."'
 }
 
-@test "what is wrong in inbox.json comes back from close, and changes nothing" {
+@test "an invalid value in inbox.json fails the close, and changes nothing" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   refresh
@@ -255,7 +255,7 @@ with open(sys.argv[1], "w") as file:
   has_event '.event == "inbox" and (.error | type == "string") and (.error | length > 5)'
 }
 
-@test "what is no JSON, or not all of it, fails the close; an empty file changes nothing" {
+@test "text that is not JSON, or only a part of it, fails the close; an empty file changes nothing" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   refresh
@@ -270,7 +270,7 @@ with open(sys.argv[1], "w") as file:
   holds "$file" '.name == "alice"'
 }
 
-@test "with the service away the error comes back from close: EHOSTUNREACH" {
+@test "with the service away the close fails with EHOSTUNREACH" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   refresh
@@ -279,7 +279,7 @@ with open(sys.argv[1], "w") as file:
   holds "$MOUNT/inboxes/$ALICE/inbox.json" '.name == "alice"'
 }
 
-@test "reading inbox.json while it is written shows the old record; too much text is refused" {
+@test "a reader during a write sees the old record; a text that is too long is refused" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   refresh

@@ -25,7 +25,7 @@ index_is_right() {
     "$(find "$MOUNT/inboxes/$BOB" -name '*.json' ! -name inbox.json -printf '%f\n' | LC_ALL=C sort)"
 }
 
-@test "it is listed, read-only, of its exact size, and as old as the folder" {
+@test "index.jsonl is listed, read-only, of its exact size, and as old as the folder" {
   send_from_elsewhere "$ALICE" "$BOB" "Grüße ✓"
   refresh
   find "$MOUNT/inboxes/$BOB" -name index.jsonl | grep .
@@ -47,13 +47,13 @@ index_is_right() {
   diff "$INDEX" <(command jq -c . "$INDEX")
 }
 
-@test "an empty inbox has an empty one" {
+@test "the index of an empty inbox is empty" {
   has_true_size "$INDEX"
   run jq -c . "$INDEX"
   equal "$status" 0
 }
 
-@test "new mail is in it as soon as it is in the folder" {
+@test "a new email is in the index as soon as it is in the folder" {
   local i
   for i in 1 2 3; do
     cat "$INDEX" >/dev/null
@@ -64,7 +64,7 @@ index_is_right() {
   done
 }
 
-@test "who has it open goes on reading what was there, and what comes behind it" {
+@test "a reader with an open index keeps the old lines, and gets new ones at the end" {
   local before i
   send_from_elsewhere "$ALICE" "$BOB" "one"
   refresh
@@ -81,7 +81,7 @@ index_is_right() {
   index_is_right
 }
 
-@test "tail -f sees new mail" {
+@test "tail -f shows new mail" {
   send_from_elsewhere "$ALICE" "$BOB" "one"
   refresh
   tail -f -s 0.1 -n 1 "$INDEX" >"$DIR/tailed" 3>&- &
@@ -97,7 +97,7 @@ index_is_right() {
   diff "$DIR/tailed" <(tail -n 3 "$INDEX")
 }
 
-@test "it is complete after a restart" {
+@test "the index is complete after a restart" {
   send_from_elsewhere "$ALICE" "$BOB" "kept"
   refresh
   local before
@@ -108,7 +108,7 @@ index_is_right() {
   has_true_size "$INDEX"
 }
 
-@test "it can be mapped privately, as what else changes while it is open, and is then what a read is" {
+@test "the index can be mapped privately, and the mapping equals what read returns" {
   local subject private='prot=mmap.PROT_READ, flags=mmap.MAP_PRIVATE'
   expect EINVAL truncate "$MOUNT/search/is:unread" 0 # so that there is an event
   for subject in one two; do

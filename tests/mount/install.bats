@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# What is given away: `make install`, `make uninstall`, `make dist`, the version, and the picture in README.md. Debian
+# Distribution: `make install`, `make uninstall`, `make dist`, the version, and the picture in README.md. Debian
 # packages are in tests/programs/packages.bats.
 
 load support
@@ -24,7 +24,7 @@ make_shared_folders() # PREFIX
     mkdir -p "$1"/libexec "$1"/lib/{sysusers.d,systemd/system,systemd/user} "$1"/share/{bash-completion/completions,fish/vendor_completions.d,zsh/site-functions}
 }
 
-@test "make install brings programs, manuals and documents, and make uninstall takes them away" {
+@test "make install installs programs, manuals and documents, and make uninstall removes them" {
     local root=$DIR/root
     mkdir -p "$root"/opt/{bin,sbin,share/man/man5,share/man/man8,share/doc/other}
     echo mine >"$root/opt/bin/mine"
@@ -65,7 +65,7 @@ make_shared_folders() # PREFIX
     tree_of "$root" | diff "$DIR/before" -
 }
 
-@test "sendmail, mailq and newaliases are installed when asked for, and what is another's is not removed" {
+@test "sendmail, mailq and newaliases are installed on request, and foreign files are not removed" {
     local root=$DIR/root
     mkdir -p "$root/usr/local/bin" "$root/usr/local/sbin" "$root/usr/local/share/man"/man{5,8} "$root/usr/local/share/doc"
     make_shared_folders "$root/usr/local"
@@ -100,7 +100,7 @@ hardening() # CC
         grep -oE -- '-fstack-clash-protection|-fcf-protection|-D_FORTIFY_SOURCE=.' | paste -sd' '
 }
 
-@test "the programs are hardened by what the compiler has, and build where it has less" {
+@test "the programs are hardened as far as the compiler can, and build if it cannot" {
     # A processor and a C library for which neither is there.
     printf '%s\n' '#!/bin/sh' 'case $* in *cf-prot*|*SOURCE=3*) exit 1 ;; esac' 'exec gcc "$@"' >"$DIR/other"
     chmod +x "$DIR/other"
@@ -109,7 +109,7 @@ hardening() # CC
     equal "$(hardening gcc)" "-fstack-clash-protection -fcf-protection -D_FORTIFY_SOURCE=3"
 }
 
-@test "make dist gives the same bytes each time: all that is committed, with the commit's time" {
+@test "make dist gives the same bytes each time: all committed files, with the time of the commit" {
     [ -e "$REPOSITORY/.git" ] || skip "not a git repository"
     # Not where somebody keeps a tarball.
     local build=build/tests/dist.$$ tarball
@@ -159,7 +159,7 @@ deps() # PACKAGE...
     PATH=$DIR/bin "$REPOSITORY/scripts/deps" "$@" </dev/null
 }
 
-@test "for root what is missing is installed, and nothing where nothing is; a name that this Debian has not stops nothing" {
+@test "root gets the missing packages installed; one that this Debian lacks does not stop the others" {
     make_debian 0
     run -0 deps gcc make
     equal "$output$(cat "$DIR/calls")" ""
@@ -171,7 +171,7 @@ deps() # PACKAGE...
     contains "$output" "not installed: scdoc"
 }
 
-@test "a user who can install nothing reads what is missing, and make goes on" {
+@test "a user who cannot install reads what is missing, and make continues" {
     make_debian 1000
     run -0 deps gcc scdoc jq
     contains "$output" "as root: apt-get install --no-install-recommends scdoc jq"
@@ -188,7 +188,7 @@ deps() # PACKAGE...
     equal "$(tail -n 1 "$DIR/calls")" "install -y -qq --no-install-recommends scdoc"
 }
 
-@test "what builds and runs it is installed without what tests need" {
+@test "make deps does not install what only tests need" {
     # As the only packages that are asked for: with `installed` behind its name, each is there.
     printf '#!/bin/sh\nfor name; do echo "$name" >>"$ASKED"; echo "$name installed"; done\n' >"$DIR/dpkg-query"
     chmod +x "$DIR/dpkg-query"
@@ -213,7 +213,7 @@ script_of_package() # SCRIPT ARGUMENT...
         "$REPOSITORY/debian/inboxfs.$1" "${@:2}"
 }
 
-@test "the package's units restart with the new program, for users too, and stop when it is removed" {
+@test "the package's units restart with a new program, also those of users, and stop on removal" {
     [ "$(id -u)" = 0 ] || skip "takes root"
     script_of_package postinst configure 0.1.0
     equal "$(grep -c "^deb-systemd-invoke --[a-z]* restart inboxfs@\*.service" "$DIR/calls")" 2

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Writers that do not come to a good end: killed, failed, or out of space. Nothing half is ever sent.
+# Writers that are killed, fail, or run out of space. Half a message is never sent.
 
 load support
 
@@ -25,14 +25,14 @@ interrupted() { # NAME
 
 # ---------------------------------------------------------------- writers that die
 
-@test "a writer killed by a signal: failed, interrupted, with what was written" {
+@test "a writer killed by a signal is interrupted, and its text is kept in failed/" {
   run bash -c 'exec 7> "$1"; printf "%s" "$2" >&7; kill -KILL $$' - "$MOUNT/outbox/killed" "$(message "$BOB" killed)"
   interrupted killed
   cmp "$MOUNT/failed/killed" <(printf '%s' "$(message "$BOB" killed)")
   has_received "$BOB" killed 0
 }
 
-@test "a writer ended by SIGTERM, SIGINT, SIGHUP or SIGPIPE in the middle: interrupted" {
+@test "a writer ended by SIGTERM, SIGINT, SIGHUP or SIGPIPE is interrupted" {
   local signal
   for signal in TERM INT HUP PIPE; do
     run dash -c 'exec 7> "$1"; printf "%s" "$2" >&7; kill -'$signal' $$' - "$MOUNT/outbox/$signal" "$(message "$BOB" "$signal")"
@@ -40,7 +40,7 @@ interrupted() { # NAME
   done
 }
 
-@test "a writer that writes and exits with an error without closing: interrupted" {
+@test "a writer that exits with an error without closing is interrupted" {
   run dash -c 'exec 7> "$1"; echo "$2" >&7; exit 3' - "$MOUNT/outbox/error" "$(message "$BOB" error)"
   equal "$status" 3
   interrupted error
@@ -57,7 +57,7 @@ script() # NAME COMMAND...
   run env --default-signal=PIPE "${@:2}" "$MOUNT/outbox/$1" "$DIR/$1.eml" "$DIR/fifo"
 }
 
-@test "a script that fails while it holds the file that its programs wrote: interrupted" {
+@test "a script that fails while it holds the file that its programs wrote is interrupted" {
   script subshell dash -c '(cat "$1"; exit 3) > "$0"'
   interrupted subshell
   script descriptor dash -c 'exec 7> "$0"; cat "$1" >&7; exit 3'
@@ -73,7 +73,7 @@ script() # NAME COMMAND...
   interrupted xargs
 }
 
-@test "a program that gives its descriptor to another and fails: interrupted" {
+@test "a program that hands its descriptor to another one and fails is interrupted" {
   script python python3 -c '
 import os, subprocess, sys
 file = os.open(sys.argv[1], os.O_WRONLY | os.O_CREAT)
@@ -83,7 +83,7 @@ sys.exit(2)'
   interrupted python
 }
 
-@test "a script that is killed while it holds the file that its programs wrote: interrupted" {
+@test "a script that is killed while it holds the file that its programs wrote is interrupted" {
   local signal
   for signal in KILL TERM PIPE; do
     script "$signal" dash -c 'exec 7> "$0"; cat "$1" >&7; kill -'$signal' $$'
@@ -91,7 +91,7 @@ sys.exit(2)'
   done
 }
 
-@test "what a script waits for is killed, as by Ctrl-C, and the script goes on: interrupted" {
+@test "a program killed as by Ctrl-C interrupts its file, although the script continues" {
   local signal
   for signal in INT KILL; do
     script "$signal" dash -c 'exec 7> "$0"; cat "$1" >&7; dash -c "kill -'$signal' \$\$"; echo end >&7'
@@ -99,7 +99,7 @@ sys.exit(2)'
   done
 }
 
-@test "who fails while another goes on holding the file, and did not write: no harm" {
+@test "a program that fails without having written interrupts nothing while another one holds the file" {
   script first dash -c 'exec 7> "$0"; dash -c "exit 3"; cat "$1" >&7; dash -c "exit 3"; :'
   went_out first first
   # The script fails; what it left in the background holds the file, and ends well.
@@ -116,7 +116,7 @@ sys.exit(2)'
   interrupted failing
 }
 
-@test "a program that has the file for its stderr alone and is cut off by SIGPIPE: no harm; one that wrote: interrupted" {
+@test "SIGPIPE of a program interrupts a file that it wrote, and not one that is only its stderr" {
   script held bash -c '(cat "$1"; yes | head -n1 >/dev/null) > "$0" 2>&1'
   went_out held held
   script wrote bash -c '(cat "$1"; dash -c "echo more >&2; while :; do echo; done" | head -n1 >/dev/null) > "$0" 2>&1'
@@ -124,7 +124,7 @@ sys.exit(2)'
   equal "$(tail -n1 "$MOUNT/failed/wrote")" more
 }
 
-@test "scripts that go well: sent whole, when the last one that holds the file ends" {
+@test "scripts that succeed send the whole file when the last holder ends" {
   script pipeline bash -o pipefail -ec '(cat "$1" | tee /dev/stderr 2>/dev/null; printf "one\ntwo\n" | xargs -n1 echo) > "$0"'
   went_out pipeline pipeline $'Hello.\none\ntwo'
   script background dash -c '(cat "$1"; (read line <"$2"; echo "$line") 2>/dev/null &) > "$0"'
@@ -134,7 +134,7 @@ sys.exit(2)'
   went_out background background $'Hello.\nfrom behind'
 }
 
-@test "a program that executes another, which closes what it wrote: sent, and nobody waits for anybody" {
+@test "a program that closes the file by executing another one is not an interrupted writer" {
   message "$BOB" becomes >"$DIR/becomes.eml"
   run timeout -k 1 20 python3 -c '
 import os, sys
@@ -157,7 +157,7 @@ print {$out} <$in>; $out->flush; system("true") == 0 or die; print {$out} "The e
   cmp "$MOUNT/sent/starts" <(message "$BOB" starts; echo "The end.")
 }
 
-@test "a program that wrote through a mapping and fails, whoever holds the file after it: interrupted" {
+@test "a program that wrote through a mapping and fails interrupts the file, whoever holds it then" {
   message "$BOB" mapped >"$DIR/mapped.eml"
   local how
   for how in well 'failing' killed; do
@@ -181,14 +181,14 @@ os._exit(3 if sys.argv[3] == "failing" else 0)' "$MOUNT/outbox/$how" "$DIR/mappe
 
 # ---------------------------------------------------------------- several writers
 
-@test "a writer killed before its end of which another holder lives: interrupted all the same" {
+@test "a killed writer interrupts the file, although another holder ends later" {
   exec 8>"$MOUNT/outbox/both"
   run bash -c 'printf "%s" "$1" >&8; kill -KILL $$' - "$(message "$BOB" both)"
   exec 8>&-
   interrupted both
 }
 
-@test "of two writers one exits with an error, the first or the last: interrupted" {
+@test "an error of one of two writers interrupts the file, whether it is the first or the last" {
   run dash -c 'exec 7> "$1"; dash -c "echo one >&7; exit 3"; dash -c "echo two >&7"' - "$MOUNT/outbox/first"
   interrupted first
   equal "$(cat "$MOUNT/failed/first")" "one"$'\n'"two"
@@ -198,7 +198,7 @@ os._exit(3 if sys.argv[3] == "failing" else 0)' "$MOUNT/outbox/$how" "$DIR/mappe
 }
 
 # Each of them reads what it writes from a pipe; the first has written when the second one opens the file.
-@test "two programs that open one file and write to it, cutting it off or not: interrupted" {
+@test "two programs that open one file and write to it interrupt it, with O_TRUNC or without" {
   local mode
   for mode in w r+ a; do
     mkfifo "$DIR/one"
@@ -221,7 +221,7 @@ with open(sys.argv[1], sys.argv[2]) as file:
   equal "$(ls -A "$MOUNT/sent")" ""
 }
 
-@test "a writer of another user, who was handed the open file: killed, it is interrupted; else it goes out" {
+@test "a killed writer of another user, who was handed the open file, interrupts it; else it is sent" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   local as=(setpriv --reuid=65534 --regid=65534 --clear-groups dash -c)
   exec 7>"$MOUNT/outbox/other"
@@ -238,7 +238,7 @@ with open(sys.argv[1], sys.argv[2]) as file:
   went_out well well
 }
 
-@test "cp killed in the middle: interrupted" {
+@test "a killed cp is interrupted" {
   mkfifo "$DIR/slow"
   cp "$DIR/slow" "$MOUNT/outbox/slow" 3>&- &
   local pid=$!
@@ -254,7 +254,7 @@ with open(sys.argv[1], sys.argv[2]) as file:
   has_received "$BOB" slow 0
 }
 
-@test "an interrupted message can be moved back and goes out" {
+@test "an interrupted message can be moved back, and is sent" {
   run bash -c 'exec 7> "$1"; printf "%s\n" "$2" >&7; kill -KILL $$' - "$MOUNT/outbox/again" "$(message "$BOB" again)"
   interrupted again
   mv "$MOUNT/failed/again" "$MOUNT/outbox/again"
@@ -264,7 +264,7 @@ with open(sys.argv[1], sys.argv[2]) as file:
 
 # ---------------------------------------------------------------- a full disk
 
-@test "a full disk: the write fails, and what was half written is never sent" {
+@test "on a full disk the write fails, and half a message is never sent" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   stop_mount
   mkdir -p "$DIR/small"
@@ -292,7 +292,7 @@ beside() { # COMMAND...
   nsenter --mount --target "$(pgrep -P "$MOUNT_PID" | head -n 1)" "$@"
 }
 
-@test "a writer of another pid namespace, whose end is not seen: the start, status and an event say so, and mv is sure" {
+@test "for a writer of another pid namespace the start, status and an event warn, and mv is certain" {
   [ "$(id -u)" = 0 ] || skip "only root can have a pid namespace"
   stop_mount
   hide_other_mounts

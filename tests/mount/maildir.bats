@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Inboxes as Maildirs: what is in them, what may be done to it, what of that lasts. The mail programs themselves are in
-# maildir_programs.bats.
+# Inboxes as Maildirs: their content, the operations that are allowed, and which changes survive a restart.
+# maildir_programs.bats runs mail programs.
 
 load support
 load scripted
@@ -14,7 +14,7 @@ teardown() {
 
 # ---------------------------------------------------------------- what is there
 
-@test "every inbox is a Maildir too, its mail in new" {
+@test "every inbox is a Maildir too, with its mail in new" {
   start_maildirs one two three
   equal "$(names "$MOUNT/maildir")" "$ALICE $BOB "
   equal "$(names "$BOX")" "cur new tmp "
@@ -24,7 +24,7 @@ teardown() {
   equal "$(stat -c '%a %F' "$BOX" "$BOX/cur" "$BOX/new" "$BOX/tmp" | sort -u)" "700 directory"
 }
 
-@test "a message is the service's raw message, size and date exact" {
+@test "a message has the bytes, size and date of the service's raw message" {
   start_maildirs one two three
   local file subject id
   for subject in one two three; do
@@ -37,7 +37,7 @@ teardown() {
   done
 }
 
-@test "names are date, digest and number, in the order in which mail came" {
+@test "names consist of date, digest and number, in order of arrival" {
   start_maildirs one two three
   local name
   for name in "$BOX"/new/*; do
@@ -48,7 +48,7 @@ teardown() {
   equal "$(number_of four)" 4
 }
 
-@test "shell loops read it, and whole trees are copied" {
+@test "shell loops and cp -r read it" {
   start_maildirs one two three
   local file count=0
   for file in "$MOUNT"/maildir/*/new/*; do
@@ -64,7 +64,7 @@ teardown() {
   diff -r "$MOUNT/maildir" "$DIR/rsynced"
 }
 
-@test "mail that comes is in new, whose time moves, and that of cur does not" {
+@test "new mail changes the time of new, and not that of cur" {
   start_maildirs one
   local before_new before_cur
   before_new=$(stat -c %.9Y "$BOX/new")
@@ -77,13 +77,13 @@ teardown() {
   equal "$(stat -c %.9Y "$BOX/cur")" "$before_cur"
 }
 
-@test "an inbox made here is a Maildir at once" {
+@test "an inbox created here is a Maildir at once" {
   start_maildirs
   mkdir "$MOUNT/inboxes/carol@$DOMAIN"
   equal "$(names "$MOUNT/maildir/carol@$DOMAIN")" "cur new tmp "
 }
 
-@test "a server that knows the Core endpoints only has no Maildirs" {
+@test "a server with only the Core endpoints has no Maildirs" {
   start_scripted_service
   local number
   for number in 1 2 3; do
@@ -96,7 +96,7 @@ teardown() {
   run ! grep -qx maildir <(ls "$MOUNT")
 }
 
-@test "with --metadata-only there are none, either" {
+@test "with --metadata-only there are no Maildirs" {
   start_service
   create_inbox "$BOB" >/dev/null
   start_mount --metadata-only
@@ -107,7 +107,7 @@ teardown() {
 
 # ---------------------------------------------------------------- marking
 
-@test "a message is marked by renaming it, between new and cur too" {
+@test "a rename marks a message, also between new and cur" {
   start_maildirs one two
   local file base
   file=$(message_of one)
@@ -124,7 +124,7 @@ teardown() {
   equal "$(count "$BOX/new")" 2
 }
 
-@test "letters are kept in the order of ASCII, whatever they mean" {
+@test "flags are sorted by ASCII, whatever they mean" {
   start_maildirs one
   local file base
   file=$(message_of one)
@@ -133,7 +133,7 @@ teardown() {
   equal "$(ls "$BOX/cur")" "$base:2,DFPRSTXaz"
 }
 
-@test "marks are there after a remount and after kill -9" {
+@test "marks survive a remount and kill -9" {
   start_maildirs one two
   local file base
   file=$(message_of one)
@@ -152,7 +152,7 @@ teardown() {
   equal "$(count "$BOX/new")" 1
 }
 
-@test "each change moves the time of the folders that it changes" {
+@test "each change updates the times of the folders that it changes" {
   start_maildirs one
   local file base new cur
   file=$(message_of one)
@@ -169,7 +169,7 @@ teardown() {
   differ "$(stat -c %.9Y "$BOX/cur")" "$cur"
 }
 
-@test "removing a message marks it as trashed; removing that takes it out of the Maildir, and the inbox keeps it" {
+@test "rm marks a message as trashed; a second rm removes it from the Maildir, and not from the inbox" {
   start_maildirs one
   local file
   file=$(message_of one)
@@ -191,7 +191,7 @@ teardown() {
   equal "$(number_of two)" 2
 }
 
-@test "any other renaming is refused" {
+@test "every other rename is refused" {
   start_maildirs one two
   local file base other
   file=$(message_of one)
@@ -218,7 +218,7 @@ teardown() {
   grep -qx mine "$MOUNT/drafts/mine"
 }
 
-@test "nothing is delivered into it" {
+@test "delivery into a Maildir is refused" {
   start_maildirs one
   local folder file
   file=$(message_of one)
@@ -240,7 +240,7 @@ teardown() {
 
 # ---------------------------------------------------------------- numbers
 
-@test "numbers and uidvalidity stay, even when the cache of records is lost" {
+@test "numbers and uidvalidity survive the loss of the cache" {
   start_maildirs one two three
   local before
   mv "$(message_of two)" "$BOX/cur/$(basename "$(message_of two)"):2,S"
@@ -253,7 +253,7 @@ teardown() {
   equal "$(cd "$BOX" && find . -type f | sort && cat .uidvalidity)" "$before"
 }
 
-@test "there are no Maildirs while a lost cache of records is filled again" {
+@test "there are no Maildirs while a lost cache is filled again" {
   start_maildirs one two three
   stop_mount
   rm -r "$STATE/cache"
@@ -265,7 +265,7 @@ teardown() {
   equal "$(find "$BOX/new" -type f | wc -l)" 3
 }
 
-@test "where what was remembered is damaged there are no Maildirs, until it is removed: then uidvalidity is another" {
+@test "a damaged memory leaves no Maildirs until it is removed, and then uidvalidity changes" {
   start_maildirs one two
   local before
   mv "$(message_of two)" "$BOX/cur/$(basename "$(message_of two)"):2,S"
@@ -285,7 +285,7 @@ teardown() {
   equal "$(count "$BOX/new")" 2
 }
 
-@test ".uidvalidity can be opened, locked and written as it is, and not otherwise" {
+@test ".uidvalidity can be opened, locked and rewritten unchanged, and not changed" {
   start_maildirs one
   local text
   text=$(cat "$BOX/.uidvalidity")
@@ -322,7 +322,7 @@ teardown() {
   missing "$BOX/.mbsyncstate"
 }
 
-@test "there is room for a bounded number of them" {
+@test "the number of a program's own files is bounded" {
   start_maildirs
   local number
   for number in {1..64}; do
@@ -348,7 +348,7 @@ has_done() { # COUNT
   [ "$(wc -l <"$DIR/done")" -ge "$1" ]
 }
 
-@test "what a mark's rename returned for is there, whenever the mount is killed" {
+@test "a mark survives a kill of the mount after its rename returned" {
   start_maildirs
   local number round name marker
   send_many_from_elsewhere "$ALICE" "$BOB" "number" 24
@@ -382,7 +382,7 @@ has_asked() { # COUNT
   [ "$(requests)" -ge "$1" ]
 }
 
-@test "listing a folder fetches nothing, and reading along it has the next ones fetched" {
+@test "listing a folder fetches nothing, and reading in its order fetches the next ones" {
   start_maildirs
   local before first
   send_many_from_elsewhere "$ALICE" "$BOB" "number" 8
@@ -398,7 +398,7 @@ has_asked() { # COUNT
   equal "$(cat "$BOX"/new/* | grep -c '^Subject: number')" 8
 }
 
-@test "what was looked at once has its size, and what was read is readable, without the service" {
+@test "offline, a message that was looked at has its size, and one that was read is readable" {
   start_maildirs one two
   find "$BOX" -type f -printf '%s %p\n' | sort >"$DIR/before"
   cat "$BOX"/new/* >"$DIR/read"
@@ -410,7 +410,7 @@ has_asked() { # COUNT
   cmp "$DIR/read" <(cat "$BOX"/new/*)
 }
 
-@test "without the service what was thrown out of the cache is there, and fails with the reason" {
+@test "offline, a message that the cache has dropped is listed, and fails with the reason" {
   start_maildirs one two
   local one two
   one=$(message_of one)
@@ -429,7 +429,7 @@ with sqlite3.connect(sys.argv[1]) as database:
   grep -q "^Subject: two" "$two"
 }
 
-@test "without the service what was never fetched is listed, and fails alone" {
+@test "offline, a message that was never fetched is listed, and fails without harm to others" {
   start_maildirs one
   message_of one
   stop_service
@@ -445,7 +445,7 @@ with sqlite3.connect(sys.argv[1]) as database:
   [ "$raw_size" -gt 0 ]
 }
 
-@test "a service that is slow holds up the reader of that message and nobody else; Ctrl-C ends it" {
+@test "a slow service delays the reader of that message and nobody else; Ctrl-C ends it" {
   start_maildirs one
   message_of one
   send_from_elsewhere "$ALICE" "$BOB" "slow one"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Mail that comes is announced in Maildirs, too, to whoever watches `new` by inotify.
+# New mail is announced in Maildirs too, to programs that watch `new` by inotify.
 #
 # shellcheck disable=SC2034 # shared with watchers.bash
 
@@ -30,7 +30,7 @@ has_helpers() # COUNT
 }
 
 # Nothing of it was fetched before.
-@test "who watches new learns of mail as it comes, and reads it" {
+@test "a watcher of new is notified of each email, and reads it" {
   start_maildirs one
   watch "maildir/$BOB/new"
   send_from_elsewhere "$ALICE" "$BOB" two
@@ -48,7 +48,7 @@ has_helpers() # COUNT
   equal "$(grep -c ^CREATE "$WATCHED")" 2
 }
 
-@test "many at once are all told of, and have their true size at the first read" {
+@test "many new emails are all announced, and have their true size at the first read" {
   start_maildirs one
   watch "maildir/$BOB/new" "inboxes/$BOB"
   send_many 50
@@ -61,7 +61,7 @@ has_helpers() # COUNT
   done
 }
 
-@test "in a Maildir that nobody has looked at nothing is announced, at no cost" {
+@test "a Maildir that nobody has looked at announces nothing, and costs nothing" {
   start_maildirs
   stop_mount
   start_mount
@@ -75,7 +75,7 @@ has_helpers() # COUNT
   wait_until 20 has_helpers 2
 }
 
-@test "mail that was marked before it could be announced is not announced" {
+@test "an email that was marked before its announcement is not announced" {
   start_maildirs one
   send_from_elsewhere "$ALICE" "$BOB" two
   refresh
@@ -96,7 +96,7 @@ has_helpers() # COUNT
   missing "$file"
 }
 
-@test "what waits to be announced in a Maildir holds up nothing else, and not the end of the mount" {
+@test "pending announcements in a Maildir delay nothing else, nor the end of the mount" {
   start_maildirs one
   send_from_elsewhere "$ALICE" "$BOB" two
   refresh
@@ -117,7 +117,7 @@ has_helpers() # COUNT
   run ! mountpoint -q "$MOUNT"
 }
 
-@test "its helper is replaced when it is killed, and ends with a daemon that is killed" {
+@test "its helper is replaced after a kill, and ends with a killed daemon" {
   start_maildirs one
   send_from_elsewhere "$ALICE" "$BOB" two
   refresh

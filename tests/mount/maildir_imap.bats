@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# An IMAP server on a Maildir of the mount, and a client of it. The server is dovecot's program for one session, which
-# serves whoever started it on its standard input and output: there is no daemon, no port and no password.
+# An IMAP server on a Maildir of the mount, and a client of it. The server is dovecot's program for one session. It
+# serves on standard input and output, so there is no daemon, port or password.
 
 load support
 load maildir
@@ -52,7 +52,7 @@ has_nothing_to_complain_of()
   run ! grep -E 'Error|Warning|Fatal|Panic|Traceback' "$DIR/log"
 }
 
-@test "an IMAP client reads the mail, and marks it" {
+@test "an IMAP client reads the mail and marks it" {
   local uid
   uid=$(uid_of two)
   raw_of two >"$DIR/raw"
@@ -66,7 +66,7 @@ has_nothing_to_complain_of()
   contains "$(imap 'select|INBOX' "uid|fetch|$uid|(FLAGS BODY.PEEK[HEADER.FIELDS (Subject)])")" "Subject: two"
 }
 
-@test "IDLE tells a client of mail that comes" {
+@test "IDLE notifies a client of new mail" {
   imap 'select|INBOX' 'wait|4 EXISTS' 'fetch|4|(BODY.PEEK[HEADER.FIELDS (Subject)])' >"$DIR/answers" 3>&- &
   CLIENT_PID=$!
   wait_until 30 grep -q waiting "$DIR/answers"
@@ -79,7 +79,7 @@ has_nothing_to_complain_of()
   grep -q 'Subject: four' "$DIR/answers"
 }
 
-@test "what a client marks as deleted and expunges is gone from the Maildir for good, and stays in the inbox" {
+@test "expunging removes an email from the Maildir for good, and not from the inbox" {
   local uid
   uid=$(uid_of two)
   imap 'select|INBOX' "uid|store|$uid|+FLAGS|(\\Deleted)" expunge 'uid|search|ALL' >"$DIR/answers"
@@ -98,7 +98,7 @@ has_nothing_to_complain_of()
   has_nothing_to_complain_of
 }
 
-@test "what cannot be is refused with words, not as a defect of the server" {
+@test "the server refuses impossible commands with a reason, not with an internal error" {
   imap 'select|INBOX' 'append|INBOX|Subject: mine' 'copy|1|INBOX' 'create|Sent' 'rename|INBOX|Old' 'delete|INBOX' >"$DIR/answers"
   has_nothing_to_complain_of
   equal "$(grep -c ' NO ' "$DIR/answers")" 5

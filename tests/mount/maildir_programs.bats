@@ -1,8 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# The mail programs that people have, on inboxes as Maildirs: each opens, reads and marks mail, and has nothing to
-# complain of.
+# Mail programs on inboxes as Maildirs: each opens, reads and marks mail without an error.
 
 load support
 load maildir
@@ -69,15 +68,15 @@ reads_and_marks() # PROGRAM
   diff "$DIR/before" <(find "$BOX" -type f | sort)
 }
 
-@test "neomutt lists, opens, marks, deletes and quits without complaint" {
+@test "neomutt lists, opens, marks, deletes and quits without an error" {
   reads_and_marks neomutt
 }
 
-@test "mutt lists, opens, marks, deletes and quits without complaint" {
+@test "mutt lists, opens, marks, deletes and quits without an error" {
   reads_and_marks mutt
 }
 
-@test "neomutt replies from it: the answer waits in drafts, the original is marked as replied" {
+@test "neomutt replies: the answer waits in drafts/, and the original is marked as replied" {
   cat >"$DIR/sendmail" <<END
 #!/bin/sh
 cat >'$MOUNT/drafts/answer'
@@ -114,11 +113,11 @@ answers_in_thread() { # PROGRAM
   is_in_thread
 }
 
-@test "what is answered in neomutt goes out in the thread" {
+@test "a reply by neomutt goes out in the thread" {
   answers_in_thread neomutt
 }
 
-@test "what is answered in mutt goes out in the thread" {
+@test "a reply by mutt goes out in the thread" {
   answers_in_thread mutt
 }
 
@@ -163,7 +162,7 @@ finds_and_tags() {
   equal "$(notmuch search --output=files subject:one)" "$(message_of one)"
 }
 
-@test "what is answered with notmuch reply goes out in the thread" {
+@test "a reply by notmuch goes out in the thread" {
   notmuch_configuration "path=$HOME/index"$'\n'"mail_root=$MOUNT/maildir"
   mkdir "$HOME/index"
   notmuch new
@@ -172,14 +171,14 @@ finds_and_tags() {
   is_in_thread
 }
 
-@test "notmuch indexes, finds, shows and tags, its index elsewhere" {
+@test "notmuch indexes, finds, shows and tags, with its index elsewhere" {
   notmuch_configuration "path=$HOME/index"$'\n'"mail_root=$MOUNT/maildir"
   mkdir "$HOME/index"
   finds_and_tags
   missing "$MOUNT/maildir/.notmuch"
 }
 
-@test "notmuch indexes, finds, shows and tags, its index where it puts it by itself" {
+@test "notmuch indexes, finds, shows and tags, with its index in the default place" {
   notmuch_configuration "path=$MOUNT/maildir"
   finds_and_tags
   present "$MOUNT/maildir/.notmuch"
@@ -240,7 +239,7 @@ copied() # how the copy's files are called, and their marks
   find "$DIR/copy" -path '*/INBOX/*' -type f -name '*U=*' | sort
 }
 
-@test "mbsync copies it; the second time there is nothing to do" {
+@test "mbsync copies it, and a second run changes nothing" {
   mbsync_configuration mount copy
   syncs
   equal "$(copied | wc -l)" 3
@@ -257,7 +256,7 @@ copied() # how the copy's files are called, and their marks
   diff "$DIR/before.mount" <(find "$BOX" -type f | sort)
 }
 
-@test "mbsync carries marks both ways, and new mail" {
+@test "mbsync copies marks both ways, and new mail" {
   mbsync_configuration mount copy
   syncs
   local base copy
@@ -280,7 +279,7 @@ copied() # how the copy's files are called, and their marks
   equal "$(copied | wc -l)" 4
 }
 
-@test "mbsync expunges what was deleted in the copy, and has nothing to say the next time" {
+@test "mbsync expunges mail that was deleted in the copy, and the next run changes nothing" {
   mbsync_configuration mount copy
   sed -i 's/^Expunge None/Expunge Both/' "$DIR/mbsyncrc"
   syncs
@@ -295,7 +294,7 @@ copied() # how the copy's files are called, and their marks
   equal "$(grep -v 'sleeping due to recent' "$DIR/synced")" ""
 }
 
-@test "mbsync keeps its state beside the folders of the mount, when that is its near side" {
+@test "mbsync keeps its state beside the folders of the mount, if the mount is its near side" {
   mbsync_configuration copy mount
   mkdir -p "$DIR/copy/INBOX/cur" "$DIR/copy/INBOX/new" "$DIR/copy/INBOX/tmp"
   sed -i 's/^Sync All/Sync Push/' "$DIR/mbsyncrc"

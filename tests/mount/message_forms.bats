@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# The two forms of a message, told apart by content: RFC 5322 text and JSON. What arrives is what was written.
+# The two forms of a message, RFC 5322 text and JSON, which the mount tells apart by content. Each arrives as written.
 
 load support
 
@@ -35,7 +35,7 @@ attachment() { # SUBJECT FILE-NAME
 
 # ---------------------------------------------------------------- RFC 5322
 
-@test "header lines, a blank line, the body" {
+@test "a message is header lines, a blank line and the body" {
   send plain <<MESSAGE
 From: $ALICE
 To: $BOB
@@ -48,7 +48,7 @@ MESSAGE
   bob_got plain '.plain_text | rtrimstr("\n") == "First line.\n\nThird line."'
 }
 
-@test "names of people, several recipients, Cc and Reply-To" {
+@test "names of people, several recipients, Cc and Reply-To arrive" {
   create_inbox "carol@$DOMAIN"
   send people <<MESSAGE
 From: Alice A. <$ALICE>
@@ -65,14 +65,14 @@ MESSAGE
   bob_got people '.reply_to_addresses == [{address: $alice, name: "The Desk"}]' --arg alice "$ALICE"
 }
 
-@test "folded headers, any case of header names, CRLF line ends" {
+@test "folded headers, any case of header names and CRLF line ends are read" {
   printf 'FROM: %s\r\nto: %s,\r\n %s\r\nsubject: folded\r\n and crlf\r\n\r\nline one\r\nline two\r\n' \
     "$ALICE" "$BOB" "$ALICE" | send folded
   bob_got 'folded and crlf' '.plain_text | gsub("\r"; "") | rtrimstr("\n") == "line one\nline two"'
   bob_got 'folded and crlf' '.to_addresses | length == 2'
 }
 
-@test "encoded words in subject and names" {
+@test "encoded words in subject and names are decoded" {
   send encoded <<MESSAGE
 From: $ALICE
 To: =?utf-8?B?QsO2Yg==?= <$BOB>
@@ -84,7 +84,7 @@ MESSAGE
 }
 
 # As mutt, Python and Perl write them: in words of base64, each with its own end.
-@test "a long subject, a person's name and a file's name in several encoded words" {
+@test "a long subject, a person's name and a file's name arrive from several encoded words" {
   send words <<MESSAGE
 From: $ALICE
 To: =?UTF-8?B?0JjQstCw0L0=?= =?UTF-8?B?INCf0LXRgtGA0L7Qsg==?= <$BOB>
@@ -110,7 +110,7 @@ MESSAGE
   bob_got "$subject" '[.attachments[].filename] == ["отчёт.pdf"]'
 }
 
-@test "raw UTF-8 in subject, names and body" {
+@test "raw UTF-8 in subject, names and body arrives" {
   send raw <<MESSAGE
 From: $ALICE
 To: Zoë Müller <$BOB>
@@ -122,7 +122,7 @@ MESSAGE
   bob_got '你好, schöne Grüße 🎉' '.to_addresses[0].name == "Zoë Müller"'
 }
 
-@test "a body in another charset, quoted-printable" {
+@test "a quoted-printable body in another charset is decoded" {
   send charset <<MESSAGE
 From: $ALICE
 To: $BOB
@@ -136,7 +136,7 @@ MESSAGE
   bob_got charset '.plain_text | rtrimstr("\n") == "Grüße = café"'
 }
 
-@test "what is called iso-8859-1 and is windows-1252" {
+@test "text labelled iso-8859-1 is decoded as windows-1252" {
   send windows <<MESSAGE
 From: $ALICE
 To: $BOB
@@ -150,7 +150,7 @@ MESSAGE
   bob_got '“windows”' '.plain_text | rtrimstr("\n") == "“café” 10 €"'
 }
 
-@test "text and html become both bodies" {
+@test "text and HTML become the two bodies" {
   send both <<MESSAGE
 From: $ALICE
 To: $BOB
@@ -205,14 +205,14 @@ MESSAGE
   attachment enclosed inner.eml | cmp - "$DIR/inner.eml"
 }
 
-@test "a part that cannot be read whole is refused, and named" {
+@test "a part that cannot be read whole is refused, and the reason names it" {
   printf 'To: %s\nContent-Type: multipart/mixed; boundary=b\n\n--b\n\nx\n--b\nContent-Type: x/y\nno header\n\nx\n--b--\n' \
     "$BOB" >"$MOUNT/drafts/part"
   expect EBADMSG rename "$MOUNT/drafts/part" "$MOUNT/outbox/part"
   has_event '.event == "refused" and (.error | test("^part 2: line 9 is neither a header"))'
 }
 
-@test "a message of another mail program goes through: unknown headers are ignored" {
+@test "unknown headers of another mail program are ignored" {
   send program <<MESSAGE
 Return-Path: <$ALICE>
 Received: from x by y; Fri, 20 Nov 2026 10:00:00 +0000
@@ -228,14 +228,14 @@ MESSAGE
   bob_got 'from a program' '.plain_text | rtrimstr("\n") == "x"'
 }
 
-@test "no subject is allowed, and empty bodies too" {
+@test "a missing subject and empty bodies are allowed" {
   printf 'From: %s\nTo: %s\n\nbody only\n' "$ALICE" "$BOB" | send no-subject
   printf 'From: %s\nTo: %s\nSubject: header only\n\n' "$ALICE" "$BOB" | send no-body
   has_received "$BOB" "header only"
   has_received "$BOB" ""
 }
 
-@test "a message cut off within its headers is refused, however well it reads" {
+@test "a message cut off within its headers is refused, even if what is left is valid" {
   local cut
   for cut in "$(printf 'From: %s\nTo: %s, carol@inb' "$ALICE" "$BOB")" "$(message "$BOB" "cut off" | head -n 3)"$'\n'; do
     printf '%s' "$cut" >"$MOUNT/drafts/cut"
@@ -246,7 +246,7 @@ MESSAGE
   equal "$(api GET "/email?limit=10&inbox_ids=$(inbox_id "$BOB")" | jq '[.[].subject] | map(select(. != "Welcome to your inbox")) | length')" 0
 }
 
-@test "headers and body appended by two commands: neither goes out, and both are in failed" {
+@test "headers and body appended by two slow commands are not sent, and both are in failed/" {
   message "$BOB" "in two steps" | head -n 3 >>"$MOUNT/outbox/steps"
   wait_failed steps
   holds "$MOUNT/failed/steps.receipt.json" '.state == "failed" and (.error | test("blank line"))'
@@ -255,7 +255,7 @@ MESSAGE
   has_received "$BOB" "in two steps" 0
 }
 
-@test "a header cannot be smuggled in by a subject" {
+@test "a subject cannot smuggle in a header" {
   jq -n --arg to "$BOB" --arg from "$ALICE" \
     '{from_address: $from, subject: "one\nBcc: eve@elsewhere.example", plain_text: "x", to_addresses: [$to]}' \
     >"$MOUNT/drafts/smuggle"
@@ -277,7 +277,7 @@ MESSAGE
 
 # ---------------------------------------------------------------- JSON
 
-@test "JSON: the send request itself" {
+@test "JSON: the body of a send request is accepted" {
   jq -n --arg from "$ALICE" --arg to "$BOB" '{from_address: $from, subject: "json", plain_text: "Grüße",
     html: "<i>Grüße</i>", alternative_content: true, to_addresses: [{address: $to, name: "Bob"}]}' | send json
   bob_got json '.plain_text == "Grüße"'
@@ -285,21 +285,21 @@ MESSAGE
   bob_got json '.to_addresses == [{address: $bob, name: "Bob"}]' --arg bob "$BOB"
 }
 
-@test "JSON: recipients as strings" {
+@test "JSON: recipients may be strings" {
   jq -n --arg from "$ALICE" --arg to "Bob B. <$BOB>" --arg cc "$BOB" \
     '{from_address: $from, subject: "strings", plain_text: "x", to_addresses: [$to], cc_addresses: [$cc]}' | send strings
   bob_got strings '.to_addresses == [{address: $bob, name: "Bob B."}]' --arg bob "$BOB"
   bob_got strings '.cc_addresses[0].address == $bob' --arg bob "$BOB"
 }
 
-@test "JSON: from_address may be left out where --from says it" {
+@test "JSON: from_address may be left out if --from is given" {
   stop_mount
   start_mount --from="$ALICE"
   jq -n --arg to "$BOB" '{subject: "left out", plain_text: "x", to_addresses: [$to]}' | send left-out
   bob_got "left out" '.from_address.address == $alice' --arg alice "$ALICE"
 }
 
-@test "JSON: from_address as an object means the same" {
+@test "JSON: from_address may be an object" {
   jq -n --arg from "$ALICE" --arg to "$BOB" '{from_address: {address: $from, name: "A"}, subject: "object",
     plain_text: "x", to_addresses: [$to]}' >"$MOUNT/drafts/object"
   run syscall rename "$MOUNT/drafts/object" "$MOUNT/outbox/object"
@@ -311,14 +311,14 @@ MESSAGE
   fi
 }
 
-@test "JSON: attachments by name" {
+@test "JSON: attachments are given by name" {
   echo "the plan" >"$MOUNT/attachments/plan.txt"
   jq -n --arg from "$ALICE" --arg to "$BOB" '{from_address: $from, subject: "with plan", plain_text: "x",
     to_addresses: [$to], attachments: ["plan.txt"]}' | send plan
   equal "$(attachment "with plan" plan.txt)" "the plan"
 }
 
-@test "JSON: attachment_ids of the pool" {
+@test "JSON: attachment_ids of the pool are accepted" {
   local id
   echo pooled >"$DIR/pool.txt"
   id=$(api POST /email/add-attachment-to-pool -F "file=@$DIR/pool.txt" | jq -r .id)
@@ -337,7 +337,7 @@ MESSAGE
   bob_got "Re: question" '.in_reply_to_id != null or (.previous_emails | length) > 0'
 }
 
-@test "JSON with a byte order mark, leading blanks, or on many lines is still JSON" {
+@test "JSON after a byte order mark or blanks, or on many lines, is recognised" {
   local message
   message=$(jq -n --arg from "$ALICE" --arg to "$BOB" \
     '{from_address: $from, subject: "blanks", plain_text: "x", to_addresses: [$to]}')
@@ -345,7 +345,7 @@ MESSAGE
   has_received "$BOB" blanks
 }
 
-@test "JSON: what is wrong with it is told by its field" {
+@test "JSON: the reason of a refusal names the field" {
   local number=0 filter words
   while IFS='|' read -r filter words; do
     number=$((number + 1))
@@ -385,7 +385,7 @@ TABLE
   present "$MOUNT/status.json"
 }
 
-@test "the idempotency key is the program's: every request carries one" {
+@test "every request carries an idempotency key of the program" {
   message "$BOB" "keyed" | send keyed
   holds "$MOUNT/sent/keyed.receipt.json" '.idempotency_key | type == "string" and length >= 16'
 }

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# What becomes of a message when the service does not simply take it: each row of the contract's table, against a
-# scripted server that knows the Core endpoints only.
+# The outcome of a message that the service does not simply accept: each row of the contract's table, against a scripted
+# server that knows the Core endpoints only.
 
 load support
 load scripted
@@ -37,7 +37,7 @@ sent_at_least() { # COUNT
 
 # ---------------------------------------------------------------- tried again
 
-@test "no connection: it stays, and goes when the service is there" {
+@test "without a connection a message stays queued, and goes out when the service is there" {
   stop_service
   send away
   expect EAGAIN fsync "$MOUNT/outbox"
@@ -48,7 +48,7 @@ sent_at_least() { # COUNT
   equal "$(sent_requests)" 1
 }
 
-@test "429 and 503: it stays and is tried again" {
+@test "after 429 and 503 a message stays queued, and is tried again" {
   local status
   for status in 429 503; do
     server_answers send "{\"status\": $status}" "{\"status\": $status}" '"ok"'
@@ -72,7 +72,7 @@ sent_at_least() { # COUNT
   [ $(($(date +%s%3N) - start)) -ge 2000 ]
 }
 
-@test "a long Retry-After holds it up; retry NAME tries now" {
+@test "a long Retry-After delays a message, and retry NAME tries it at once" {
   server_answers send '{"status": 429, "headers": {"Retry-After": "3600"}}' '"ok"'
   send patient
   wait_until 10 sent_at_least 1
@@ -83,7 +83,7 @@ sent_at_least() { # COUNT
   wait_sent patient
 }
 
-@test "the waits grow" {
+@test "the waits between attempts grow" {
   server_answers send '{"status": 503}'
   send growing
   wait_until 20 sent_at_least 4
@@ -97,7 +97,7 @@ nothing_waits() {
   [ -z "$(ls "$MOUNT/outbox")" ]
 }
 
-@test "while something else answers in the service's place, one message of twenty pays at most" {
+@test "while something else answers instead of the service, one message of twenty fails at most" {
   local answer endpoint number=0 i before
   while IFS= read -r answer; do
     number=$((number + 1))
@@ -136,7 +136,7 @@ TABLE
 
 # ---------------------------------------------------------------- in the air
 
-@test "what is being sent cannot be taken back: EBUSY; then it is sent once" {
+@test "a message that is being sent cannot be taken back (EBUSY), and is sent once" {
   server_answers send '{"delay_ms": 3000, "body": {"id": "slow"}}'
   send slow
   wait_until 10 sent_at_least 1
@@ -148,7 +148,7 @@ TABLE
   equal "$(sent_requests)" 1
 }
 
-@test "unmounting while a message is being sent ends soon, and it is not sent twice" {
+@test "an unmount while a message is being sent ends soon, and the message is not sent twice" {
   server_answers send '"stall"' '"ok"'
   send stalled
   wait_until 10 sent_at_least 1
@@ -180,7 +180,7 @@ TABLE
 
 # ---------------------------------------------------------------- the key
 
-@test "401: the queue stops until the key works again, the message stays" {
+@test "after 401 the queue stops until the key works again, and the message stays" {
   server_answers send '{"status": 401}'
   server_answers email '{"status": 401}'
   send locked
@@ -200,7 +200,7 @@ TABLE
   wait_sent behind
 }
 
-@test "403 while the list is refused too: it waits; 403 for this message alone: failed" {
+@test "a 403 fails a message only if the service still gives lists; else it waits" {
   server_answers send '{"status": 403, "body": {"detail": "not from this inbox"}}'
   send alone
   wait_failed alone
@@ -218,7 +218,7 @@ TABLE
 
 # ---------------------------------------------------------------- success
 
-@test "2xx with an id in any field, with none, with an empty body: sent" {
+@test "2xx with an id in any field, with none, or with an empty body means sent" {
   local body number=0
   for body in '{"id": "abc"}' '{"email_id": "abc"}' '"ok"' '{"status": "queued"}' '"abc"' 'null' '[]'; do
     number=$((number + 1))
@@ -238,7 +238,7 @@ TABLE
 
 # ---------------------------------------------------------------- unknown outcome
 
-@test "connection lost after the request was written: unknown outcome, never again by itself" {
+@test "a connection lost after the request was written is an unknown outcome, and not repeated" {
   server_answers send '"lost"' '"ok"'
   send lost
   wait_failed lost
@@ -252,7 +252,7 @@ TABLE
   equal "$(sent_requests)" 1
 }
 
-@test "408, 500, 502, 504 and other 5xx: unknown outcome" {
+@test "408, 500, 502, 504 and other 5xx are unknown outcomes" {
   local status
   for status in 408 500 502 504 507 520; do
     server_answers send "{\"status\": $status, \"body\": {\"detail\": \"words $status\"}}"
@@ -264,7 +264,7 @@ TABLE
   equal "$(sent_requests)" 6
 }
 
-@test "a 2xx with an HTML page: unknown outcome" {
+@test "a 2xx with an HTML page is an unknown outcome" {
   server_answers send '{"status": 200, "raw": "<html><body>Welcome to the hotel</body></html>", "type": "text/html"}'
   send html
   wait_failed html
@@ -272,7 +272,7 @@ TABLE
   equal "$(sent_requests)" 1
 }
 
-@test "half an answer: unknown outcome" {
+@test "half an answer is an unknown outcome" {
   server_answers send '"half-body"'
   send half
   wait_failed half
@@ -291,7 +291,7 @@ TABLE
     --arg key "$(jq -r '.[0].json.idempotency_key' "$DIR/requests")"
 }
 
-@test "an unknown outcome moved back to the outbox goes with the same key" {
+@test "a message of unknown outcome keeps its key when it is moved back to outbox/" {
   server_answers send '{"status": 500}' '"ok"'
   send again
   wait_failed again
@@ -303,7 +303,7 @@ TABLE
 
 # ---------------------------------------------------------------- refused
 
-@test "other 4xx: failed, with the service's words in any of its forms" {
+@test "other 4xx fail the message, with the service's reason in any of its forms" {
   local status=400 answer
   while IFS= read -r answer; do
     server_answers send "{\"status\": $status, $answer}"
@@ -325,7 +325,7 @@ TABLE
 TABLE
 }
 
-@test "control characters in the service's words do not reach the receipt or the events" {
+@test "control characters in the service's reason reach neither the receipt nor the events" {
   server_answers send '{"status": 409, "body": {"detail": "\u001b[31mred\u0007 \u009b1m words\u202e"}}'
   send coloured
   wait_failed coloured
@@ -334,7 +334,7 @@ TABLE
   run ! grep -aP '[\x00-\x08\x0b-\x1f\x7f]' "$MOUNT/events.jsonl"
 }
 
-@test "an answer of endless words is cut, and one of endless bytes is not read to its end" {
+@test "a long reason is cut, and an endless answer is not read to its end" {
   server_answers send "{\"status\": 422, \"raw\": \"to_addresses $(printf 'word %.0s' {1..5000})\"}"
   send endless
   wait_failed endless
@@ -343,7 +343,7 @@ TABLE
 
 # ---------------------------------------------------------------- what a server does not know
 
-@test "from_address is a string; where that is refused by name, an object, and that is remembered" {
+@test "from_address is a string, and an object after a refusal that names it, for all later messages" {
   control '{"object_from": true}'
   send first
   wait_sent first
@@ -355,7 +355,7 @@ TABLE
   holds "$DIR/requests" 'length == 3 and .[2].json.from_address.address == $alice' --arg alice "$ALICE"
 }
 
-@test "a key that is refused by name is left out; such a service is not trusted, whatever the option says" {
+@test "a refused key field is left out, and the service is not trusted, whatever the option says" {
   stop_mount
   start_mount --trust-idempotency
   server_answers send '{"status": 400, "body": {"detail": "unknown field idempotency_key"}}' '"ok"'
@@ -377,7 +377,7 @@ TABLE
   holds "$DIR/requests" 'length == 1 and (.[0].json | has("idempotency_key"))'
 }
 
-@test "what is sent is strict: only fields that were given" {
+@test "a request has only the fields that were given" {
   send plain
   wait_sent plain
   server_requests send >"$DIR/requests"
@@ -398,7 +398,7 @@ TABLE
   holds "$DIR/requests" '.[0].text | test("filename\\*") | not'
 }
 
-@test "the id of an upload in any of its forms" {
+@test "the id of an upload is read in any of its forms" {
   local body number=0
   for body in '{"id": "p1"}' '{"attachment_id": "p1"}' '"p1"'; do
     number=$((number + 1))
@@ -413,7 +413,7 @@ TABLE
   holds "$DIR/requests" '.[0].json.attachment_ids == ["p1"]'
 }
 
-@test "an upload that is refused goes to failed with words, and fails the message that names it" {
+@test "a refused upload goes to failed/ with a reason, and fails the message that names it" {
   server_answers upload '{"status": 413, "body": {"detail": "too large for us"}}'
   echo x >"$MOUNT/attachments/x.txt"
   printf 'From: %s\nTo: %s\nSubject: x\nAttach: x.txt\n\nx\n' "$ALICE" "$BOB" >"$MOUNT/outbox/m"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# What outbox/ does with names and contents: what is never sent, what cannot be sent, and what is queued already.
+# The rules of outbox/ for names and contents: never-sent names, messages that cannot be sent, and queued messages.
 
 load support
 
@@ -15,7 +15,7 @@ teardown() {
 
 # ---------------------------------------------------------------- never sent
 
-@test "never-sent names stay, hold up no sync, and are handed in when renamed" {
+@test "files of never-sent names stay, do not delay a sync, and are handed in when renamed" {
   local name
   for name in .hidden backup~ '#auto#' file.tmp file.part .x.swp y.swp x.{bak,orig,old,rej,sav} 4913; do
     message "$BOB" "never $name" >"$MOUNT/outbox/$name"
@@ -29,7 +29,7 @@ teardown() {
   went_out backup "never backup~"
 }
 
-@test "never-sent names survive a restart" {
+@test "files of never-sent names survive a restart" {
   message "$BOB" "kept" >"$MOUNT/outbox/kept.part"
   stop_mount
   start_mount
@@ -38,7 +38,7 @@ teardown() {
   went_out kept kept
 }
 
-@test "a never-sent file may be written again and removed" {
+@test "a file of a never-sent name may be written again and removed" {
   echo one >"$MOUNT/outbox/x.tmp"
   echo two >"$MOUNT/outbox/x.tmp"
   echo three >>"$MOUNT/outbox/x.tmp"
@@ -55,20 +55,20 @@ teardown() {
   equal "$(find "$MOUNT/sent" "$MOUNT/failed" -type f | wc -l)" 0
 }
 
-@test "an empty file that is filled later is sent then" {
+@test "an empty file is sent after it was filled" {
   touch "$MOUNT/outbox/later"
   message "$BOB" "filled" >"$MOUNT/outbox/later"
   went_out later filled
 }
 
-@test "*.receipt.json in the outbox: EPERM" {
+@test "*.receipt.json cannot be created in outbox/: EPERM" {
   expect "open EPERM" write "$MOUNT/outbox/x.receipt.json" wc x
   message "$BOB" receipt >"$MOUNT/drafts/r"
   expect EPERM rename "$MOUNT/drafts/r" "$MOUNT/outbox/r.receipt.json"
   present "$MOUNT/drafts/r"
 }
 
-@test "folders and links in the outbox: EPERM" {
+@test "folders and links cannot be created in outbox/: EPERM" {
   expect EPERM mkdir "$MOUNT/outbox/folder"
   expect EPERM symlink /etc/passwd "$MOUNT/outbox/link"
   message "$BOB" link >"$MOUNT/drafts/l"
@@ -80,7 +80,7 @@ teardown() {
 
 # ---------------------------------------------------------------- bad messages
 
-@test "a bad message that was written goes to failed with the reason" {
+@test "a bad message that was written goes to failed/ with the reason" {
   printf 'no header here' >"$MOUNT/outbox/bad"
   wait_failed bad
   unlisted "$MOUNT/outbox/bad"
@@ -89,7 +89,7 @@ teardown() {
   has_event '.event == "failed" and .path == "failed/bad" and (.error | length > 5)'
 }
 
-@test "a message to nobody that was written goes to failed" {
+@test "a written message without recipients goes to failed/" {
   printf 'From: %s\nSubject: nobody\n\nx\n' "$ALICE" >"$MOUNT/outbox/nobody"
   wait_failed nobody
   holds "$MOUNT/failed/nobody.receipt.json" '.error | test("recipient|To"; "i")'
@@ -111,7 +111,7 @@ teardown() {
   went_out queued queued
 }
 
-@test "a message that waits for the service can be edited as any file, and goes out once, as edited" {
+@test "a message that waits for the service can be edited like any file, and is sent once, as edited" {
   pause_sending
   message "$BOB" "queued" >"$MOUNT/outbox/queued"
   wait_waiting
@@ -120,7 +120,7 @@ teardown() {
   went_out queued queued $'Hello.\nAnd more.'
 }
 
-@test "rm of a queued message cancels it" {
+@test "rm of a queued message prevents its sending" {
   pause_sending
   message "$BOB" "cancelled" >"$MOUNT/outbox/cancelled"
   message "$BOB" "going" >"$MOUNT/outbox/going"
@@ -133,7 +133,7 @@ teardown() {
   missing "$MOUNT/sent/cancelled" "$MOUNT/failed/cancelled"
 }
 
-@test "renaming a queued message to a never-sent name cancels it" {
+@test "renaming a queued message to a never-sent name prevents its sending" {
   pause_sending
   message "$BOB" "set aside" >"$MOUNT/outbox/aside"
   wait_waiting
@@ -156,7 +156,7 @@ teardown() {
   missing "$MOUNT/sent/gone" "$MOUNT/failed/gone"
 }
 
-@test "a name that is sent already gets a number before its extension" {
+@test "a message whose name is in sent/ already gets a number before its extension" {
   message "$BOB" "number one" >"$MOUNT/outbox/same.eml"
   wait_sent same.eml
   message "$BOB" "number two" >"$MOUNT/outbox/same.eml"
@@ -171,7 +171,7 @@ teardown() {
 
 # ---------------------------------------------------------------- names
 
-@test "names with spaces, quotes and UTF-8" {
+@test "messages may have names with spaces, quotes and UTF-8" {
   local name number=0
   for name in 'two words.eml' "it's \"quoted\"" 'Grüße 你好.eml' '-dash' '%20' 'a\b' '*'; do
     number=$((number + 1))
@@ -181,7 +181,7 @@ teardown() {
   done
 }
 
-@test "names with newlines and other control characters, written and moved; events stay lines of JSON" {
+@test "messages may have names with control characters, written or moved; events stay lines of JSON" {
   local name number=0
   for name in $'new\nline' $'bell\a' $'\e[31mred' $'del\x7f' $'next\u0085line' $'\u202eltr'; do
     number=$((number + 1))
@@ -202,7 +202,7 @@ teardown() {
   present "$MOUNT/sent/"$'new\nline' "$MOUNT/failed/"$'\e[31mred.receipt.json'
 }
 
-@test "what is not UTF-8 is refused: EILSEQ; so is a control character in the name of an attachment" {
+@test "names that are not UTF-8, and attachments' names with control characters, give EILSEQ" {
   local name
   for name in $'caf\xe9' $'\xff'; do
     expect "open EILSEQ" write "$MOUNT/outbox/$name" wc x
@@ -218,7 +218,7 @@ teardown() {
   equal "$(find "$MOUNT/outbox" "$MOUNT/attachments" -mindepth 1)" ""
 }
 
-@test "a name of 255 bytes is sent; beside its receipt it is shorter, and keeps its extension" {
+@test "a message with a name of 255 bytes is sent, and gets a shorter name beside its receipt" {
   local long shown
   long=$(printf 'ü%.0s' {1..125})x.eml
   shown=$(printf 'ü%.0s' {1..119}).eml

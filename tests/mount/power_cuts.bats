@@ -1,10 +1,11 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# A short run of `tests/torture/power_cuts.py`: what becomes of the mail when the power is cut at any step of some sessions.
+# A short run of `tests/torture/power_cuts.py`: the power is cut at every step of some
+# sessions, and the mail is counted.
 
 load support
 
-@test "wherever the power is cut, nothing is lost, doubled, halved or unexplained" {
+@test "a power cut at any step loses, doubles and halves nothing, and leaves nothing unexplained" {
   "$REPOSITORY/tests/torture/power_cuts.py" --sessions 4 --every 4 --seed 1
 }

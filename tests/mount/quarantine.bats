@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# .invalid/ in an inbox: what its rules hold back, and marking it by mv.
+# .invalid/ in an inbox has the mail that its rules hold back; mv marks mail valid or invalid.
 
 load support
 load scripted
@@ -34,7 +34,7 @@ has_status() { # SUBJECT STATUS
   [ "$(received "$BOB" "$1" | jq -r '.[0].status')" = "$2" ]
 }
 
-@test "a rule written to inbox.json holds mail back, with its status" {
+@test "a rule in inbox.json puts mail into .invalid/, with its status" {
   local file
   start_with_rules
   holds "$MOUNT/inboxes/$BOB/inbox.json" '.blocked_from_addresses.addresses == [$address]' --arg address "$ALICE"
@@ -56,7 +56,7 @@ attributes_are_true() { # PATH...
   equal "$(stat -c '%n %s %.9Y' "$@")" "$(stat --cached=never -c '%n %s %.9Y' "$@")"
 }
 
-@test "mail that comes, changes and goes gives the inbox other times at once, held back or not" {
+@test "mail that comes, changes and goes changes the times of the inbox at once, also in .invalid/" {
   local inbox=$MOUNT/inboxes/$BOB id before subject status
   start_scripted_service
   control '{"inbox_list": 200}'
@@ -87,7 +87,7 @@ has_other_time() { # PATH TIME
   [ "$(stat -c %.9Y "$1")" != "$2" ]
 }
 
-@test "folders of emails that appear change the times of the inbox and its index" {
+@test "new folders of emails change the times of the inbox and its index" {
   local inbox=$MOUNT/inboxes/box-1 before
   start_scripted_service
   control '{"contents": {"mail-with-a-body": {"id": "mail-with-a-body", "plain_text": "Hello", "attachments": []}}}'
@@ -106,7 +106,7 @@ has_other_time() { # PATH TIME
   attributes_are_true "$inbox" "$inbox/index.jsonl"
 }
 
-@test "it is there, empty, where nothing is held back, and hidden from a plain ls" {
+@test ".invalid/ exists also when empty, and a plain ls does not show it" {
   start_two_inboxes
   refresh
   [ -d "$MOUNT/inboxes/$BOB/.invalid" ]
@@ -116,7 +116,7 @@ has_other_time() { # PATH TIME
   [[ $output != *invalid* ]]
 }
 
-@test "mv to the inbox marks it valid, at the service too, and it is mail like any other" {
+@test "mv to the inbox marks mail valid, also at the service" {
   local file name
   start_with_rules
   send_from_elsewhere "$ALICE" "$BOB" "unwanted"
@@ -141,7 +141,7 @@ has_other_time() { # PATH TIME
   present "$MOUNT/inboxes/$BOB/$name"
 }
 
-@test "mv back holds it back again" {
+@test "mv back to .invalid/ marks mail invalid again" {
   local file name
   start_with_rules
   send_from_elsewhere "$ALICE" "$BOB" "unwanted"
@@ -158,7 +158,7 @@ has_other_time() { # PATH TIME
   present "$HELD/$name"
 }
 
-@test "mail that passed all checks cannot be held back, and the reason is told" {
+@test "mail that passed all checks cannot be moved to .invalid/, and the reason is reported" {
   local file
   start_with_rules
   send_from_elsewhere "$BOB" "$BOB" "fine"
@@ -170,7 +170,7 @@ has_other_time() { # PATH TIME
   has_event '.event == "refused" and (.error | contains("valid all the same"))'
 }
 
-@test "a mark made elsewhere shows with the next look, and watchers see the mail" {
+@test "a mark made elsewhere shows after the next sync, and watchers see the mail" {
   local file name id
   start_with_rules
   send_from_elsewhere "$ALICE" "$BOB" "unwanted"
@@ -190,7 +190,7 @@ has_other_time() { # PATH TIME
   missing "$MOUNT/inboxes/$BOB/$name"
 }
 
-@test "nothing else is changed by mv, rm or writing" {
+@test "mv, rm and writing change nothing else" {
   local file name
   start_with_rules
   send_from_elsewhere "$ALICE" "$BOB" "unwanted"
@@ -211,7 +211,7 @@ has_other_time() { # PATH TIME
   present "$file"
 }
 
-@test "offline a mark fails, and what is held back can be read" {
+@test "offline, a mark fails, and mail in .invalid/ is readable" {
   local file
   start_with_rules
   send_from_elsewhere "$ALICE" "$BOB" "unwanted"
@@ -225,7 +225,7 @@ has_other_time() { # PATH TIME
   holds "$file" '.subject == "unwanted"'
 }
 
-@test "a service that hangs fails the mark in time, and nothing else waits for it" {
+@test "a hanging service fails the mark after a while, and delays nothing else" {
   local file
   start_with_rules
   send_from_elsewhere "$ALICE" "$BOB" "unwanted"
@@ -245,7 +245,7 @@ has_other_time() { # PATH TIME
   [ -e "$file" ] || [ -e "$MOUNT/inboxes/$BOB/${file##*/}" ]
 }
 
-@test "a Core server has none, and what it lists is shown whatever its status" {
+@test "a Core server has no .invalid/, and its mail is shown whatever the status" {
   start_scripted_service
   server_has_email '{"id": "id-000001", "inbox_id": "in-1", "subject": "odd", "status": "spf_fail", "date": "2026-11-01T08:00:00Z"}'
   start_mount

@@ -13,31 +13,31 @@ teardown() {
   stop_all
 }
 
-@test "the root lists what the contract says, and nothing else" {
+@test "the root lists exactly what the contract names" {
   refresh
   wait_until 20 test -d "$MOUNT/maildir"
   equal "$(find "$MOUNT" -mindepth 1 -maxdepth 1 -printf '%f\n' | LC_ALL=C sort | tr '\n' ' ')" \
     "README attachments drafts events.jsonl failed inboxes maildir outbox search sent status.json "
 }
 
-@test "ctl answers by name without being listed" {
+@test "ctl can be opened, and is not listed" {
   [ -e "$MOUNT/ctl" ]
   equal "$(find "$MOUNT" -maxdepth 1 -name ctl)" ""
 }
 
-@test "README tells in one screen how to use the mount" {
+@test "the mount's README describes its use in one screen" {
   [ "$(wc -l <"$MOUNT/README")" -le 60 ]
   grep -q 'outbox' "$MOUNT/README"
   grep -q 'ctl' "$MOUNT/README"
   grep -q 'drafts' "$MOUNT/README"
 }
 
-@test "README tells what cannot be seen: a pipeline that dies" {
+@test "the mount's README warns of a pipeline that dies unseen" {
   grep -qi 'pipe' "$MOUNT/README"
   grep -q 'mv' "$MOUNT/README"
 }
 
-@test "an email is one file: the record as the service gave it" {
+@test "an email is one file with the record of the service" {
   send_from_elsewhere "$ALICE" "$BOB" "Quarterly figures"
   refresh
   local file
@@ -45,7 +45,7 @@ teardown() {
   diff <(jq -S . "$file") <(received "$BOB" "Quarterly figures" | jq -S '.[0]')
 }
 
-@test "its known fields come first, two spaces deep, with a final newline" {
+@test "known fields come first, indented by two spaces, with a final newline" {
   send_from_elsewhere "$ALICE" "$BOB" "Grüße ✓"
   refresh
   local file
@@ -57,7 +57,7 @@ teardown() {
   diff "$file" <(command jq --indent 2 . "$file")
 }
 
-@test "its name is date, slug and id" {
+@test "the name of an email is date, slug and id" {
   send_from_elsewhere "$ALICE" "$BOB" "Re: Quarterly  FIGURES (final), für Zoë!"
   refresh
   local file id
@@ -67,7 +67,7 @@ teardown() {
   equal "$(date -u -d "$(jq -r .date "$file")" +%Y%m%dT%H%M%SZ)" "$(basename "$file" | cut -d_ -f1)"
 }
 
-@test "mtime is its date, the size exact, the mode 0444" {
+@test "mtime is the email's date, the size is exact, and the mode is 0444" {
   send_from_elsewhere "$ALICE" "$BOB" "attributes"
   refresh
   local file
@@ -78,7 +78,7 @@ teardown() {
   equal "$(stat -c %a "$file")" 444
 }
 
-@test "folders are 0700, owned by who mounted; files of one's own 0600" {
+@test "folders are 0700 and owned by the user who mounted; writable files are 0600" {
   local folder
   for folder in . inboxes "inboxes/$BOB" drafts outbox sent failed attachments; do
     equal "$(stat -c '%a %u' "$MOUNT/$folder")" "700 $(id -u)"
@@ -135,11 +135,11 @@ teardown() {
   diff -r "$MOUNT/inboxes" "$DIR/rsynced"
 }
 
-@test "ls -l asks for no extended attributes, and getxattr is not there" {
+@test "ls -l sends no request for extended attributes, and getxattr is not implemented" {
   expect EOPNOTSUPP getxattr "$MOUNT/README"
 }
 
-@test "two emails of the same second and subject have two names" {
+@test "two emails of one second and subject have two names" {
   for _ in {1..10}; do
     send_from_elsewhere "$ALICE" "$BOB" "same"
   done
@@ -155,7 +155,7 @@ teardown() {
   mounted "$BOB" "to both"
 }
 
-@test "listing many emails shows each once, however they are listed" {
+@test "a listing of many emails shows each once, however it is read" {
   # More than the service answers with at once by default.
   seq 1 250 | FROM=$ALICE TO=$BOB KEY=$(cat "$KEY_FILE") URL=$SERVICE_URL xargs -P 4 -n 25 sh -c '
     for number; do

@@ -13,7 +13,7 @@ teardown() {
   stop_all
 }
 
-@test "the receipt of a sent message carries everything" {
+@test "the receipt of a sent message has every field of the contract" {
   message "$BOB" "receipted" "words" >"$MOUNT/outbox/letter.eml"
   wait_sent letter.eml
   local receipt=$MOUNT/sent/letter.eml.receipt.json
@@ -28,7 +28,7 @@ teardown() {
     --arg bob "$BOB" --arg alice "$ALICE"
 }
 
-@test "the receipt says what of the message the interface cannot carry" {
+@test "the receipt names what the interface could not carry" {
   {
     printf 'From: %s\nTo: %s\nSubject: picture\nX-Priority: 1\n' "$ALICE" "$BOB"
     printf 'Content-Type: multipart/related; boundary=b\n\n'
@@ -47,13 +47,13 @@ teardown() {
   holds "$MOUNT/sent/picture.eml.receipt.json" '.not_carried == $told' --argjson told "$told"
 }
 
-@test "the receipt's id is the service's id of the sent email" {
+@test "the receipt has the service's id of the sent email" {
   message "$BOB" "identified" >"$MOUNT/outbox/x"
   wait_sent x
   api GET "/email/outbound/$(jq -r .id "$MOUNT/sent/x.receipt.json")" | jq -e '.subject == "identified"'
 }
 
-@test "the receipt of a failed message says why in words" {
+@test "the receipt of a failed message has a reason in words" {
   jq -n --arg from "$ALICE" --arg to "$BOB" '{from_address: $from, subject: "x", plain_text: "x",
     to_addresses: [$to], attachment_ids: ["no-such-id"]}' >"$MOUNT/outbox/refused.json"
   wait_failed refused.json
@@ -63,7 +63,7 @@ teardown() {
   wait_until 5 has_event '.event == "failed" and .path == "failed/refused.json" and (.error | length > 5)'
 }
 
-@test "receipts are 0444 JSON files with a final newline, dated when it finished" {
+@test "receipts are JSON files of mode 0444 with a final newline and the time of the outcome" {
   message "$BOB" "dated" >"$MOUNT/outbox/x"
   wait_sent x
   local receipt=$MOUNT/sent/x.receipt.json
@@ -76,7 +76,7 @@ teardown() {
   [ "$age" -le 30 ]
 }
 
-@test "rm of a sent message takes its receipt along" {
+@test "rm of a sent message removes its receipt" {
   message "$BOB" "removed" >"$MOUNT/outbox/x"
   wait_sent x
   rm "$MOUNT/sent/x"
@@ -86,7 +86,7 @@ teardown() {
   missing "$MOUNT/sent/x" "$MOUNT/sent/x.receipt.json"
 }
 
-@test "rm -r of everything in sent and failed works" {
+@test "rm -r of everything in sent/ and failed/ works" {
   local i
   for i in 1 2 3; do
     message "$BOB" "sent $i" >"$MOUNT/outbox/$i"
@@ -97,7 +97,7 @@ teardown() {
   equal "$(find "$MOUNT/sent" "$MOUNT/failed" -mindepth 1)" ""
 }
 
-@test "rm sent/* and find failed -delete say nothing of the receipts that went along" {
+@test "rm sent/* and find failed -delete do not complain of receipts that are gone" {
   message "$BOB" "one" >"$MOUNT/outbox/one.eml"
   message "$BOB" "two" >"$MOUNT/outbox/two.eml"
   echo bad >"$MOUNT/outbox/bad"
@@ -112,7 +112,7 @@ teardown() {
   equal "$(find "$MOUNT/sent" "$MOUNT/failed" -mindepth 1)" ""
 }
 
-@test "in sent and failed nothing can be made or written" {
+@test "nothing can be created or written in sent/ and failed/" {
   message "$BOB" "fixed" >"$MOUNT/outbox/x"
   wait_sent x
   local folder
@@ -130,7 +130,7 @@ teardown() {
   cmp "$MOUNT/sent/x" <(message "$BOB" fixed)
 }
 
-@test "mv within sent, to failed and to attachments is refused and changes nothing" {
+@test "mv within sent/, to failed/ and to attachments/ is refused, and changes nothing" {
   message "$BOB" "stays" >"$MOUNT/outbox/x"
   wait_sent x
   local to
@@ -144,7 +144,7 @@ teardown() {
   present "$MOUNT/sent/x" "$MOUNT/sent/x.receipt.json"
 }
 
-@test "mv from sent to drafts takes the message back as a file of one's own" {
+@test "mv from sent/ to drafts/ gives an ordinary draft" {
   message "$BOB" "as a template" >"$MOUNT/outbox/x"
   wait_sent x
   mv "$MOUNT/sent/x" "$MOUNT/drafts/template"
@@ -153,7 +153,7 @@ teardown() {
   equal "$(tail -n 1 "$MOUNT/drafts/template")" more
 }
 
-@test "from failed to outbox unedited keeps its key, edited it gets a new one" {
+@test "mv from failed/ to outbox/ keeps the key of an unedited message; an edited one gets a new key" {
   # An attachment that is not there makes it fail; then it is there.
   printf 'From: %s\nTo: %s\nSubject: key kept\n\nx\n' "$ALICE" "$BOB" >"$DIR/letter"
   stop_service
@@ -186,7 +186,7 @@ teardown() {
   wait_until 20 jq -e --arg first "$first" '.finished_at > $first' "$MOUNT/failed/again.receipt.json"
 }
 
-@test "sent and failed survive a restart with their receipts" {
+@test "sent/ and failed/ survive a restart with their receipts" {
   message "$BOB" "kept" >"$MOUNT/outbox/kept"
   wait_sent kept
   echo bad >"$MOUNT/outbox/bad"
@@ -198,7 +198,7 @@ teardown() {
   diff "$DIR/before" <(cd "$MOUNT" && find sent failed -type f -exec sha256sum {} + | sort)
 }
 
-@test "receipts are ordinary to find and jq" {
+@test "find and jq read receipts like any file" {
   local i
   for i in 1 2 3; do
     message "$BOB" "batch $i" >"$MOUNT/outbox/batch$i"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# inboxd's relay: mail for recipients elsewhere goes out once the other server says yes, is tried again where it says
-# "later" or nothing, and comes back as a bounce where it says no. The other server is tests/mount/smtp_server.py.
+# inboxd's relay: mail for recipients elsewhere goes to another server (tests/mount/smtp_server.py). It is tried again
+# after a temporary refusal or none at all, and bounces after a final one.
 
 load support
 load other_side
@@ -94,7 +94,7 @@ bounce() { # SUBJECT
   content "$ALICE" "Undelivered: $1" | jq -er .plain_text
 }
 
-@test "mail for somebody elsewhere goes out whole, and is sent; mail for an inbox here stays here" {
+@test "mail for another server goes out whole and becomes sent; mail for a local inbox stays" {
   start_all
   create_inbox "$BOB" >/dev/null
   BODY=$'Hello.\n.\nEnd.' send both "$BOB" "$CAROL" "$DAN"
@@ -125,7 +125,7 @@ forward() { # SUBJECT TEXT
     api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
 }
 
-@test "enclosed mail goes out as it was, and as a file where no server takes its lines" {
+@test "an enclosed message goes out unchanged, or as a file if no server accepts its lines" {
   start_all
   forward eight 'Subject: für\r\nFrom: rené@x.example\r\nContent-Type: text/plain; charset=utf-8\r\n\r\nGrüße\r\n.\r\n'
   forward long 'Subject: l\r\n\r\n%05000d\r\n'
@@ -154,7 +154,7 @@ assert "\r\n\r\nGrüße\r\n--S\r\n" in messages[3], messages[3]
 END
 }
 
-@test "a domain beyond ASCII goes out in ASCII, and a user beyond ASCII as it is" {
+@test "a domain beyond ASCII goes out in ASCII, and a local part unchanged" {
   start_all
   plan "rcpt=dörte@xn--bcher-kva.example 1 550 5.6.7 No SMTPUTF8"
   send domain "dörte@bücher.example" "carol@bücher.example" "$DAN"
@@ -170,7 +170,7 @@ END
   contains "$(taken taken | jq -r .text)" $'\nTo: dörte@xn--bcher-kva.example\r\n'
 }
 
-@test "a recipient by Bcc gets the message, and nobody reads of it" {
+@test "a Bcc recipient gets the message, and nobody sees the address" {
   start_all
   jq -n --arg from "$ALICE" --arg to "$CAROL" --arg bcc "$DAN" '{from_address: $from, subject: "hidden",
       plain_text: "x", to_addresses: [{address: $to, name: null}], bcc_addresses: [{address: $bcc, name: null}]}' |
@@ -181,7 +181,7 @@ END
   equal "$(taken hidden | jq -r .text | grep -c "$DAN")" 0
 }
 
-@test "who says later at any step, or hangs up, is asked again; who took the message is not" {
+@test "after a temporary refusal at any step only the recipients without an answer are tried again" {
   start_all
   local step action
   plan "mail 1 451 4.3.0 Later" "rcpt 1 450 4.2.0 Greylisted" "data 1 451 4.3.0 Later" "dot 1 452 4.3.1 Full"
@@ -207,7 +207,7 @@ TABLE
   equal "$(api GET /email | jq '[.[] | select(.subject | test("Undelivered"))] | length')" 0
 }
 
-@test "a refusal is told in a bounce, however much the server said before" {
+@test "a bounce has the refusal, however much the server said before" {
   start_all
   plan "ehlo 1 $(printf '250-X-OFFER %0100d|' {1..20})250 8BITMIME" "rcpt 1 550 5.1.1 Nobody here"
   send long "$CAROL"
@@ -219,7 +219,7 @@ TABLE
   bounce longer | grep -F "the relay answered: 550 5.1.1 0000"
 }
 
-@test "an answer that is lost after the message was sent is asked for again, with the same Message-ID" {
+@test "a message whose answer is lost is sent again, with the same Message-ID" {
   start_all
   plan "sent 1 drop"
   send lost "$CAROL"
@@ -229,7 +229,7 @@ TABLE
   equal "$(taken lost | jq -r .text | grep '^Message-Id: ' | sort -u | wc -l)" 1
 }
 
-@test "a refusal at any step comes back as one bounce with the server's words" {
+@test "a refusal at any step causes one bounce with the server's reason" {
   start_all
   local step
   for step in mail rcpt data dot; do
@@ -249,7 +249,7 @@ TABLE
   equal "$(waiting)" 0
 }
 
-@test "where some recipients are refused, the others get it, and a bounce names each of those" {
+@test "if some recipients are refused, the others get the message, and a bounce names the refused ones" {
   start_all
   plan "rcpt=$CAROL * 550 5.1.1 No such user" "rcpt=eve@x.example * 550 5.1.1 Nor her"
   send some "$CAROL" "$DAN" eve@x.example
@@ -266,7 +266,7 @@ TABLE
   run ! grep "$DAN" <<<"$texts"
 }
 
-@test "a message that the relay hangs up on, or answers with 421, stops none that is queued with it" {
+@test "a message that the relay answers with 421 or a hang-up does not stop others in the queue" {
   start_all
   local action
   for action in drop "421 4.7.0 Not this one"; do
@@ -279,7 +279,7 @@ TABLE
   done
 }
 
-@test "while the relay is away mail waits, and after the attempts of five days it comes back" {
+@test "while the relay is away mail waits, and bounces after the attempts of five days" {
   start_smtp
   stop_other_side
   start_relaying
@@ -300,7 +300,7 @@ TABLE
   is_taken old2 0
 }
 
-@test "a clock that jumps by a week, or a machine that was off for one, gives no mail up" {
+@test "a clock that jumps by a week, or a week off, gives up no mail" {
   start_smtp
   stop_other_side
   start_relaying
@@ -314,7 +314,7 @@ TABLE
   wait_until 20 has_status patient sent
 }
 
-@test "a relay that hangs holds nobody up, and its mail goes out after a restart" {
+@test "a relay that hangs delays nobody, and its mail goes out after a restart" {
   start_all
   plan "rcpt 1 hang"
   send hanging "$CAROL"
@@ -327,7 +327,7 @@ TABLE
   is_taken hanging 1
 }
 
-@test "at the end the answer to a message that is out is waited for" {
+@test "the end waits for the answer to a message that has been transferred" {
   start_all
   plan "dot 1 wait"
   send slow "$CAROL"
@@ -361,7 +361,7 @@ let_go_of_data() {
   wait "$HOLDER_PID"
 }
 
-@test "a yes that cannot be written down is tried again, and before it is nothing else goes out" {
+@test "an acceptance that cannot be recorded is tried again, and nothing else goes out before it is" {
   start_all
   plan 'sent 1 wait'
   send first "$CAROL"
@@ -381,7 +381,7 @@ let_go_of_data() {
   equal "$(waiting)" 0
 }
 
-@test "killed at each step, mail goes out all the same, and its status is right" {
+@test "after a kill at each step all mail goes out, with the right status" {
   start_all
   local point
   for point in outgoing_due outgoing_attempted outgoing_recorded; do
@@ -411,7 +411,7 @@ let_go_of_data() {
   done
 }
 
-@test "a user and password from a file are given, and stay in it" {
+@test "a user and password are read from a file, and appear nowhere else" {
   start_smtp
   (umask 077 && echo 'ann:pass:word' >"$DIR/credentials")
   start_relaying --relay-credentials-file="$DIR/credentials"
@@ -428,7 +428,7 @@ let_go_of_data() {
   run ! grep -rqa 'pass:word' "$SERVICE"
 }
 
-@test "what cannot be a relay, or its credentials, is refused in words" {
+@test "an impossible relay, or bad credentials, are refused with a reason" {
   mkdir "$SERVICE"
   echo 'ann:password' >"$DIR/open"
   chmod 644 "$DIR/open"
@@ -453,7 +453,7 @@ TABLE
   contains "$output" "chmod 600"
 }
 
-@test "an address of the own domain without an inbox bounces at once, and the relay gets the rest" {
+@test "an address of the own domain without an inbox bounces at once, and the relay gets the others" {
   start_all
   plan "connect 1 hang"
   send mixed "nobody@$DOMAIN" "$CAROL"
@@ -468,7 +468,7 @@ TABLE
   has_status mixed failed
 }
 
-@test "without a relay mail for others comes back, and does not go out when there is one later" {
+@test "without a relay mail for others bounces, and does not go out when there is one later" {
   start_smtp
   start_service
   create_inbox "$ALICE" >/dev/null
@@ -484,7 +484,7 @@ TABLE
   is_taken before 0
 }
 
-@test "beside a relay, SMTP makes no inbox for an address elsewhere, so that its mail still goes out" {
+@test "with a relay, SMTP creates no inbox for an address elsewhere, so its mail still goes out" {
   start_smtp
   start_relaying --smtp="unix:$DIR/smtp"
   create_inbox "$ALICE" >/dev/null
@@ -532,7 +532,7 @@ SCRIPT
   cd /
 }
 
-@test "to another machine TLS is a must, with a certificate of that name, unless it is told otherwise" {
+@test "a relay on another machine needs TLS and a certificate of its name, unless an option says otherwise" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   prepare_tls 2>/dev/null
   (umask 077 && echo 'ann:password' >"$DIR/credentials")
@@ -561,7 +561,7 @@ good smtps sent
 TABLE
 }
 
-@test "to another machine without TLS nothing is said, but with --relay-in-clear" {
+@test "without TLS nothing is sent to another machine, except with --relay-in-clear" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   prepare_tls 2>/dev/null
   (umask 077 && echo 'ann:password' >"$DIR/credentials")

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Replying and forwarding: what is written to reply, reply-all and forward in the folder of an email, or moved there,
-# is sent as that, by the rules of outbox/.
+# Replying and forwarding: text that is written or moved to reply, reply-all and forward in the folder of an email is
+# sent as a reply or forward, by the rules of outbox/.
 
 load support
 load scripted
@@ -40,7 +40,7 @@ nothing_handed_in() {
 
 # ---------------------------------------------------------------- replies
 
-@test "a body written to reply goes to who wrote, in the thread" {
+@test "a body written to reply goes to the sender, in the thread" {
   start_with_mail "Dinner"
   echo "Yes." >"$(folder "$BOB" Dinner)/reply"
   wait_sent re-dinner.eml
@@ -53,7 +53,7 @@ nothing_handed_in() {
   equal "$(cat "$MOUNT/sent/re-dinner.eml")" "Yes."
 }
 
-@test "reply-all goes to the others, too, and not to oneself" {
+@test "reply-all goes to the others too, and not to the user" {
   start_with_mail "Re: Dinner"
   echo "Yes." >"$(folder "$BOB" "Re: Dinner")/reply-all"
   request re-dinner.eml '[.to_addresses[].address] == [$alice] and [.cc_addresses[].address] == [$carol]' \
@@ -61,13 +61,13 @@ nothing_handed_in() {
   request re-dinner.eml '.subject == "Re: Dinner" and .message_type == "reply"'
 }
 
-@test "a reply goes to Reply-To where there is one" {
+@test "a reply goes to Reply-To if there is one" {
   start_with_mail "Dinner" '{"reply_to_addresses": [{"address": "list@x.example", "name": null}]}'
   echo "Yes." >"$(folder "$BOB" Dinner)/reply"
   request re-dinner.eml '[.to_addresses[].address] == ["list@x.example"]'
 }
 
-@test "reply-all leaves out the other inboxes of the one who answers" {
+@test "reply-all leaves out the user's other inboxes" {
   start_two_inboxes
   mkdir "$MOUNT/inboxes/dora@$DOMAIN"
   bob_gets "Dinner" "$(jq -nc --arg dora "dora@$DOMAIN" --arg bob "$BOB" --arg carol "$CAROL" \
@@ -77,7 +77,7 @@ nothing_handed_in() {
     --arg alice "$ALICE" --arg carol "$CAROL"
 }
 
-@test "headers take the place of what the email gives" {
+@test "headers in the text replace those taken from the email" {
   start_with_mail "Dinner"
   echo "the menu" >"$MOUNT/attachments/menu.txt"
   printf 'Subject: Breakfast\nCc: dan@x.example\nAttach: menu.txt\n\nRather in the morning.\n' \
@@ -87,7 +87,7 @@ nothing_handed_in() {
     .plain_text == "Rather in the morning.\n"' --arg alice "$ALICE"
 }
 
-@test "a reply to a reply goes on with the thread" {
+@test "a reply to a reply continues the thread" {
   start_with_mail "Dinner"
   echo "Yes." >"$(folder "$BOB" Dinner)/reply"
   wait_sent re-dinner.eml
@@ -99,13 +99,13 @@ nothing_handed_in() {
   holds "$DIR/arrived" '.plain_text == "Good.\n" and (.previous_emails | length) == 2'
 }
 
-@test "a reply to mail whose Reply-To is the inbox itself goes to who wrote" {
+@test "a reply to mail whose Reply-To is the inbox itself goes to the sender" {
   start_with_mail "Dinner" '{"reply_to_addresses": [{"address": "bob@inbox.localhost", "name": null}]}'
   echo "Yes." >"$(folder "$BOB" Dinner)/reply"
   request re-dinner.eml '[.to_addresses[].address] == [$alice] and (has("cc_addresses") | not)' --arg alice "$ALICE"
 }
 
-@test "addresses that few programs like are written to as they are" {
+@test "a reply uses unusual addresses exactly as they were written" {
   start_two_inboxes
   local list="O'Brien <o'brien@x.example>, a..b@mobile.example, \"a b\"@x.example, a/b@x.example, c@xn--mnchen-3ya.example"
   printf 'From: %s\nTo: %s; carol@x.example (Carol)\nSubject: Odd\n\nHello.\n' "$ALICE" "$list" >"$MOUNT/outbox/odd.eml"
@@ -149,7 +149,7 @@ refused() { # PATH
   equal "$(server_requests send | jq length)" 0
 }
 
-@test "a reply goes where its own headers say, and where nothing is missing" {
+@test "headers of the reply decide where it goes, also if the email's addresses are missing" {
   start_with_odd_mail
   printf 'To: dan@x.example\n\nYes.\n' >"$(folder in-1 reply-to)/reply"
   wait_sent re-reply-to.eml
@@ -170,7 +170,7 @@ refused() { # PATH
 
 # ---------------------------------------------------------------- forwards
 
-@test "a forward goes to whom it names, with the email in it" {
+@test "a forward goes to the recipients that it names, and contains the email" {
   start_with_mail "News"
   printf 'To: %s\n\nSee below.\n' "$ALICE" >"$(folder "$BOB" News)/forward"
   wait_sent fwd-news.eml
@@ -178,7 +178,7 @@ refused() { # PATH
   holds "$DIR/arrived" '.plain_text == "See below.\n" and .attachments[0].content_type == "message/rfc822"'
 }
 
-@test "a forward to nobody fails as it is written, by mv stays a draft" {
+@test "a forward without recipients fails when written, and stays a draft when moved" {
   start_with_mail "News"
   expect "write EDESTADDRREQ" write "$(folder "$BOB" News)/forward" w $'FYI\n'
   has_event '.event == "refused" and (.path | endswith("/forward")) and (.error | test("recipient"))'
@@ -203,7 +203,7 @@ refused() { # PATH
     --arg id "$(received "$BOB" Dinner | jq -r '.[0].id')"
 }
 
-@test "mv of what is no answer fails, and the draft stays" {
+@test "mv of a draft that cannot be a reply fails, and the draft stays" {
   start_with_mail "Dinner"
   local it
   it=$(folder "$BOB" Dinner)
@@ -219,7 +219,7 @@ refused() { # PATH
   nothing_handed_in
 }
 
-@test "cp, tee, dd and appending all hand in one answer each" {
+@test "cp, tee, dd and appending each hand in one reply" {
   start_with_mail "Dinner"
   local it
   it=$(folder "$BOB" Dinner)
@@ -245,7 +245,7 @@ refused() { # PATH
   { cat "$DIR/long" && echo "end"; } | cmp - "$MOUNT/sent/re-dinner-4.eml"
 }
 
-@test "an answer that is written, cut to nothing, written anew and synced is what was written last" {
+@test "a reply that is written, truncated, written again and synced has its last text" {
   start_with_mail "Dinner"
   python3 - "$(folder "$BOB" Dinner)/reply" <<'EOF'
 import os, sys
@@ -265,7 +265,7 @@ EOF
   holds <(content "$ALICE" "Re: Dinner") '.plain_text == "Yes.\n"'
 }
 
-@test "an answer that is still open when the daemon ends is interrupted" {
+@test "a reply that is open when the daemon ends is interrupted" {
   start_with_mail "Dinner"
   exec 7>"$(folder "$BOB" Dinner)/reply"
   echo "half an" >&7
@@ -279,7 +279,7 @@ EOF
   equal "$(cat "$MOUNT/failed/re-dinner.eml")" "half an"
 }
 
-@test "mv from another filesystem and install hand in, too" {
+@test "mv from another filesystem and install hand in a reply" {
   start_with_mail "Dinner"
   local it
   it=$(folder "$BOB" Dinner)
@@ -294,7 +294,7 @@ EOF
   request re-dinner-2.eml '.plain_text == "Yes, yes.\n" and (.cc_addresses | length) == 1'
 }
 
-@test "two who write at a time write two answers" {
+@test "two concurrent writers write two replies" {
   start_with_mail "Dinner"
   local it
   it=$(folder "$BOB" Dinner)
@@ -311,7 +311,7 @@ EOF
 
 # ---------------------------------------------------------------- doors
 
-@test "the doors are not listed, cannot be read, and stay" {
+@test "reply files are not listed, cannot be read, and cannot be removed" {
   start_with_mail "Dinner"
   local it door
   it=$(folder "$BOB" Dinner)
@@ -332,7 +332,7 @@ EOF
   nothing_handed_in
 }
 
-@test "opening a door and closing it hands nothing in" {
+@test "opening and closing a reply file hands nothing in" {
   start_with_mail "Dinner"
   : >"$(folder "$BOB" Dinner)/reply"
   true >>"$(folder "$BOB" Dinner)/reply"
@@ -340,7 +340,7 @@ EOF
   nothing_handed_in
 }
 
-@test "without content at the service there are no doors" {
+@test "there are no reply files if the service has no content" {
   start_scripted_service
   server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "bare", "date": "2026-11-20T10:00:00Z"}'
   server_has_email '{"id": "e-2", "inbox_id": "in-1", "subject": "also", "date": "2026-11-20T10:00:00Z"}'
@@ -355,7 +355,7 @@ EOF
 
 # ---------------------------------------------------------------- what goes wrong
 
-@test "an answer waits for the service like any message" {
+@test "a reply waits for the service like any message" {
   start_with_mail "Dinner"
   local it
   it=$(folder "$BOB" Dinner)
@@ -372,7 +372,7 @@ EOF
   equal "$(received_count "$ALICE" "Re: Dinner")" 1
 }
 
-@test "an interrupted answer is kept, and is one still when it is moved to outbox/" {
+@test "an interrupted reply is kept, and is still a reply when it is moved to outbox/" {
   start_with_mail "Dinner"
   local it
   it=$(folder "$BOB" Dinner)
@@ -416,10 +416,10 @@ move_answer() {
   echo "Yes." >"$MOUNT/drafts/yes" && mv "$MOUNT/drafts/yes" "$IT/reply"
 }
 
-@test "an answer that was written is sent once though the daemon dies when it is accepted" {
+@test "a written reply is sent once, though the daemon dies when it is accepted" {
   survives accepted write_answer
 }
 
-@test "an answer that was moved is sent once though the daemon dies when it is accepted" {
+@test "a moved reply is sent once, though the daemon dies when it is accepted" {
   survives handed_in move_answer
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# How many requests of the kernel a command takes. Unlike times they do not vary, so they can be asserted.
+# The number of kernel requests that a command takes. Unlike times it does not vary, so it can be asserted.
 
 load support
 
@@ -84,7 +84,7 @@ cat_all() {
 }
 
 # A listing of so many files is a few answers of 4 kB at least.
-@test "listing for the first time takes a request for many files, with all their attributes" {
+@test "the first listing takes one request for many files, with all their attributes" {
   counting ls -l "$BOX"
   none READDIR OPEN READ
   at_most $((EMAILS / 8)) READDIRPLUS
@@ -92,7 +92,7 @@ cat_all() {
   at_most "$FEW" GETATTR
 }
 
-@test "listing again takes no more requests than the folder itself" {
+@test "a second listing takes no more requests than the folder itself" {
   local options
   ls -l "$BOX" >/dev/null
   for options in -f -l -la; do
@@ -102,7 +102,7 @@ cat_all() {
   done
 }
 
-@test "looking for what is newer asks for no file" {
+@test "find -newer takes no request a file" {
   touch "$DIR/reference"
   counting find "$BOX" -newer "$DIR/reference"
   at_most "$FEW" GETATTR
@@ -112,14 +112,14 @@ cat_all() {
   all_at_most "$FEW"
 }
 
-@test "asking for each file's attributes by its name takes no request" {
+@test "lstat of each file takes no request" {
   ls "$BOX" >/dev/null
   counting_again find "$BOX" -name '2*.json' -exec stat -c %s {} +
   none LOOKUP READDIRPLUS
   all_at_most "$FEW"
 }
 
-@test "reading a file takes an open and a release, for the first time as for the second" {
+@test "reading a file takes an open and a release, the first time as the second" {
   for time in first second third; do
     counting cat_all
     equal "$time: $(requests OPEN)" "$time: $EMAILS"
@@ -130,7 +130,7 @@ cat_all() {
   equal "$(cat_all | jq -s length)" "$EMAILS"
 }
 
-@test "searching takes an open and a release a file" {
+@test "grep takes an open and a release a file" {
   for time in first second; do
     counting grep -r '"subject": "number' "$BOX"
     equal "$time: $(requests OPEN)" "$time: $((EMAILS + 2))" # inbox.json and index.jsonl are files, too
@@ -139,13 +139,13 @@ cat_all() {
   done
 }
 
-@test "searching the index takes no request a file" {
+@test "grep in the index takes no request a file" {
   counting grep number "$BOX/index.jsonl"
   equal "$(requests OPEN)" 1
   all_at_most 12
 }
 
-@test "folders beside the emails cost a listing nothing more, and nothing when it is repeated" {
+@test "the folders of emails add nothing to a listing, and nothing to its repetition" {
   with_folders
   counting ls -l "$BOX"
   none READDIR OPEN READ
@@ -161,7 +161,7 @@ cat_all() {
   all_at_most "$FEW"
 }
 
-@test "listing what emails hold takes the folder alone, and no request of it when it is repeated" {
+@test "listing the folder of an email sends requests for the folder alone, and none when repeated" {
   with_folders
   counting find "$BOX" -name '*.txt'
   none READ OPEN
@@ -172,7 +172,7 @@ cat_all() {
   at_most $((EMAILS + 4)) OPENDIR
 }
 
-@test "reading texts takes no look-up, and no read for the second time" {
+@test "reading texts takes no lookup, and no read the second time" {
   with_folders
   read_texts() {
     find "$BOX" -name body.txt -print0 | xargs -0 cat
@@ -192,7 +192,7 @@ with_maildir() {
   find "$VIEW" -type f -exec cat {} + >/dev/null
 }
 
-@test "listing a Maildir again takes no request a message, nor does looking for what is newer" {
+@test "a second listing of a Maildir, and find -newer, take no request a message" {
   with_maildir
   touch "$DIR/reference"
   local command
@@ -206,7 +206,7 @@ with_maildir() {
   done
 }
 
-@test "a mark and new mail are in the next listing of a Maildir that the kernel keeps" {
+@test "a mark and new mail appear in the next listing of a Maildir that the kernel caches" {
   with_maildir
   ls -l "$VIEW/new" "$VIEW/cur" >/dev/null
   local first

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Nothing that was accepted is lost or sent twice by the end of the daemon, be it by SIGTERM, unmounting or kill -9.
+# No end of the daemon (SIGTERM, unmount, kill -9) loses an accepted message or sends it twice.
 
 load support
 
@@ -66,7 +66,7 @@ queue_without_service() { # COUNT
   all_go_out 6
 }
 
-@test "kill -9 again and again while sending: each message arrives once" {
+@test "repeated kill -9 while sending delivers each message once" {
   # A service that is trusted to honour keys, so that an unknown outcome is repeated.
   local i round
   stop_mount
@@ -88,7 +88,7 @@ queue_without_service() { # COUNT
   done
 }
 
-@test "without trust, a message killed in the middle of sending is set aside, never sent twice" {
+@test "without trust, a message killed during sending goes to failed/, and is never sent twice" {
   freeze_service
   message "$BOB" "in flight" >"$MOUNT/outbox/flight"
   wait_until 10 spool_has "state = 'sending'"
@@ -105,7 +105,7 @@ queue_without_service() { # COUNT
   [ "$(received_count "$BOB" "in flight")" -le 1 ]
 }
 
-@test "a file that was being written when the daemon was killed is interrupted, its bytes kept" {
+@test "a file that was being written at kill -9 is interrupted, and its bytes are kept" {
   exec 7>"$MOUNT/outbox/open"
   message "$BOB" "unfinished" >&7
   sync "$MOUNT/outbox/open"
@@ -138,7 +138,7 @@ queue_without_service() { # COUNT
   [ -d "$MOUNT/drafts/folder" ]
 }
 
-@test "what was sent is still in sent after kill -9, and is not sent again" {
+@test "what was sent is in sent/ after kill -9, and is not sent again" {
   message "$BOB" "done" >"$MOUNT/outbox/done"
   wait_sent "done"
   kill_mount KILL
@@ -161,7 +161,7 @@ queue_without_service() { # COUNT
   present "$MOUNT/inboxes/$ALICE/inbox.json"
 }
 
-@test "offline, messages are taken, and go out when the service is back" {
+@test "offline, messages are accepted, and go out when the service is back" {
   stop_mount
   stop_service
   start_mount
@@ -171,7 +171,7 @@ queue_without_service() { # COUNT
   all_go_out 1
 }
 
-@test "a damaged cache is rebuilt, and the queue is not touched by it" {
+@test "a damaged cache is rebuilt, and does not affect the queue" {
   queue_without_service 2
   stop_mount
   find "$STATE/cache" -type f -exec sh -c 'head -c 100 /dev/urandom >"$1"' - {} \;

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# search/: every name in it is a query, answered by links to the emails that were found.
+# search/: every name in it is a query, and its folder has links to the emails that match.
 
 load support
 load scripted
@@ -64,7 +64,7 @@ requests() {
   finds "nothing at all like it" ""
 }
 
-@test "from: and in: narrow it, and quotes hold a phrase together" {
+@test "from: and in: narrow a query, and quotes keep a phrase together" {
   start_with_mail
   finds "invoice from:bob" "lunch"
   finds "invoice in:bob" "invoice-for-october"
@@ -75,7 +75,7 @@ requests() {
   finds "in:alice" "holidays lunch welcome-to-your-inbox"
 }
 
-@test "operators mean the same to the service's hits and to the local index" {
+@test "operators mean the same for the service's hits and for the local index" {
   start_with_mail
   # Only the service knows bodies.
   finds "invoice -november" "lunch"
@@ -91,7 +91,7 @@ requests() {
   finds "-october in:bob" ""
 }
 
-@test "an operator that nobody knows is refused, in words" {
+@test "an unknown operator is refused, with a reason" {
   start_with_mail
   expect EINVAL truncate "$MOUNT/search/invoice is:unread" 0
   grep -q '"path":"search/invoice is:unread".*is: is no operator' "$MOUNT/events.jsonl"
@@ -100,7 +100,7 @@ requests() {
   finds "Re:invoice OR 12:30 OR lunch" "lunch"
 }
 
-@test "has:attachment knows what was read here, and says so" {
+@test "has:attachment finds emails whose content was read, and says so" {
   start_two_inboxes
   printf 'From: %s\nTo: %s\nSubject: %s\nAttach: %s\n\nx\n' "$ALICE" "$BOB" Report report.pdf >"$MOUNT/drafts/report"
   echo pdf >"$MOUNT/attachments/report.pdf"
@@ -115,7 +115,7 @@ requests() {
   finds "-has:attachment report" ""
 }
 
-@test "the folder says what was asked, and whether the service answered" {
+@test "the folder names the query, and whether the service answered" {
   start_with_mail
   wait_until 30 answer_is_whole invoice
   holds "$MOUNT/search/invoice/.search.json" \
@@ -124,7 +124,7 @@ requests() {
   has_true_size "$MOUNT/search/invoice/.search.json"
 }
 
-@test "offline, subjects and addresses are still found, also by a mount that never met the service" {
+@test "offline, subjects and addresses are found, also by a mount that never reached the service" {
   start_with_mail
   finds october "invoice-for-october"
   stop_mount
@@ -160,7 +160,7 @@ read_lunch() {
   present "$(mounted "$BOB" "A brand-new zebra")"
 }
 
-@test "search/ lists the latest queries, and listing it asks nothing" {
+@test "search/ lists the latest queries, and listing it sends no request" {
   local before i
   start_with_mail
   equal "$(listed)" ""
@@ -184,7 +184,7 @@ missing_from_list() { # QUERY
   [ -z "$(find "$MOUNT/search" -maxdepth 1 -name "$1")" ] || fail "is listed: $1"
 }
 
-@test "going through the whole mount repeats no query and follows no link" {
+@test "walking the whole mount repeats no query and follows no link" {
   local before
   start_with_mail
   finds invoice "invoice-for-october lunch"
@@ -205,7 +205,7 @@ missing_from_list() { # QUERY
   finds invoice "invoice-for-october lunch"
 }
 
-@test "nothing else can be made or changed in it" {
+@test "nothing else can be created or changed in search/" {
   start_with_mail
   finds invoice "invoice-for-october lunch"
   expect EEXIST mkdir "$MOUNT/search/other"
@@ -218,7 +218,7 @@ missing_from_list() { # QUERY
   finds invoice "invoice-for-october lunch"
 }
 
-@test "what programs look for in every folder asks nothing" {
+@test "names that programs look up in every folder send no request" {
   local name before
   start_with_mail
   before=$(requests)
@@ -242,7 +242,7 @@ missing_from_list() { # QUERY
   finds invoice "invoice-for-october lunch"
 }
 
-@test "the same words in other letters find the same" {
+@test "other spellings of the same letters find the same emails" {
   start_two_inboxes
   send_from_elsewhere "$ALICE" "$BOB" "Ärger mit der STRASSE"
   refresh
@@ -251,7 +251,7 @@ missing_from_list() { # QUERY
   finds "arger strasse" "ärger-mit-der-strasse"
 }
 
-@test "a search that hangs can be interrupted, and others go on meanwhile" {
+@test "a hanging search can be interrupted, and others continue meanwhile" {
   start_with_mail
   finds lunch lunch
   freeze_service
@@ -266,7 +266,7 @@ missing_from_list() { # QUERY
   finds invoice "invoice-for-october lunch"
 }
 
-@test "a service that does not answer in time leaves what is known here" {
+@test "a service that does not answer in time leaves the local hits" {
   start_with_mail
   finds october "invoice-for-october"
   freeze_service
@@ -275,14 +275,14 @@ missing_from_list() { # QUERY
   holds "$MOUNT/search/invoice/.search.json" '.service | not'
 }
 
-@test "what changes shows when the query is repeated later" {
+@test "a repeated query shows what has changed" {
   start_with_mail
   finds invoice "invoice-for-october lunch"
   send_from_elsewhere "$ALICE" "$BOB" "Invoice for December"
   wait_until 30 finds invoice "invoice-for-december invoice-for-october lunch"
 }
 
-@test "a server that passes over search_term is found out, and the local index answers" {
+@test "a server that ignores search_term is detected, and the local index answers" {
   start_scripted_service
   local i
   for i in 1 2 3; do
@@ -298,7 +298,7 @@ missing_from_list() { # QUERY
   equal "$(server_requests email | jq '[.[] | select(.query | tostring | contains("search_term"))] | length')" 0
 }
 
-@test "the index survives being killed, and comes back after it was damaged or deleted" {
+@test "the index survives a kill, and is rebuilt after it was damaged or deleted" {
   local url cache
   start_with_mail
   url=$SERVICE_URL

@@ -1,8 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# mv from drafts/ into outbox/: the certain way. A good message is sent once; a bad one stays where it was, and mv
-# says why.
+# mv from drafts/ into outbox/: a good message is sent once; a bad one stays, and the error of mv says why.
 
 load support
 
@@ -30,7 +29,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
     --arg name "$2" --arg words "$3" || fail "no event says \"$3\":" "$(tail -n 1 "$MOUNT/events.jsonl")"
 }
 
-@test "mv of a message from drafts sends it once, with what it says" {
+@test "mv of a message from drafts/ sends it once, with its text" {
   message "$BOB" "From a draft" "Grüße, Bob." >"$MOUNT/drafts/hello.eml"
   mv "$MOUNT/drafts/hello.eml" "$MOUNT/outbox/"
   missing "$MOUNT/drafts/hello.eml"
@@ -43,14 +42,14 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   holds "$DIR/arrived" '[.to_addresses[].address] == [$bob]' --arg bob "$BOB"
 }
 
-@test "mv gives no warning of its own and leaves nothing behind" {
+@test "mv prints no warning and leaves nothing behind" {
   message "$BOB" "Quiet" >"$MOUNT/drafts/quiet"
   run mv "$MOUNT/drafts/quiet" "$MOUNT/outbox/quiet"
   equal "$status" 0
   equal "$output" ""
 }
 
-@test "what was sent keeps its words in sent/" {
+@test "a sent message keeps its text in sent/" {
   message "$BOB" "Kept" >"$MOUNT/drafts/kept.eml"
   cp "$MOUNT/drafts/kept.eml" "$DIR/kept.eml"
   mv "$MOUNT/drafts/kept.eml" "$MOUNT/outbox/"
@@ -58,7 +57,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   cmp "$MOUNT/sent/kept.eml" "$DIR/kept.eml"
 }
 
-@test "not a message: EBADMSG" {
+@test "a file that is not a message is refused with EBADMSG" {
   printf 'just some words\nand no header\n' >"$MOUNT/drafts/words"
   refused EBADMSG words 'header|message'
   printf '{"subject": "cut o' >"$MOUNT/drafts/half.json"
@@ -70,26 +69,26 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   refused EBADMSG address 'address'
 }
 
-@test "an empty file is no message: EBADMSG" {
+@test "an empty file is refused with EBADMSG" {
   : >"$MOUNT/drafts/empty"
   refused EBADMSG empty '.'
 }
 
-@test "bytes that are no text are no message: EBADMSG" {
+@test "bytes that are not text are refused with EBADMSG" {
   head -c 4096 /dev/zero >"$MOUNT/drafts/zeros"
   expect EBADMSG rename "$MOUNT/drafts/zeros" "$MOUNT/outbox/zeros"
   head -c 4096 /bin/ls >"$MOUNT/drafts/program"
   expect EBADMSG rename "$MOUNT/drafts/program" "$MOUNT/outbox/program"
 }
 
-@test "no recipient: EDESTADDRREQ" {
+@test "a message without recipients is refused with EDESTADDRREQ" {
   printf 'From: %s\nSubject: to nobody\n\nx\n' "$ALICE" >"$MOUNT/drafts/nobody"
   refused EDESTADDRREQ nobody 'recipient|To'
   echo '{"subject": "x", "plain_text": "x", "to_addresses": []}' >"$MOUNT/drafts/nobody.json"
   refused EDESTADDRREQ nobody.json 'recipient|to_addresses'
 }
 
-@test "only Cc or only Bcc is a recipient, too" {
+@test "a recipient in Cc or Bcc alone suffices" {
   printf 'From: %s\nCc: %s\nSubject: only cc\n\nx\n' "$ALICE" "$BOB" >"$MOUNT/drafts/cc"
   printf 'From: %s\nBcc: %s\nSubject: only bcc\n\nx\n' "$ALICE" "$BOB" >"$MOUNT/drafts/bcc"
   mv "$MOUNT/drafts/cc" "$MOUNT/drafts/bcc" "$MOUNT/outbox/"
@@ -99,7 +98,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   wait_until 10 has_received "$BOB" "only bcc"
 }
 
-@test "no such attachment: ENODATA" {
+@test "a missing attachment is refused with ENODATA" {
   printf 'From: %s\nTo: %s\nSubject: x\nAttach: report.pdf\n\nx\n' "$ALICE" "$BOB" >"$MOUNT/drafts/attach"
   refused ENODATA attach 'report\.pdf'
   jq -n --arg from "$ALICE" --arg to "$BOB" \
@@ -108,7 +107,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   refused ENODATA attach.json 'plan\.txt'
 }
 
-@test "an attachment is named, never a path" {
+@test "an attachment is a name, never a path" {
   echo secret >"$MOUNT/attachments/key.txt"
   local name
   for name in ../attachments/key.txt /etc/passwd attachments/key.txt .. .; do
@@ -119,7 +118,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   done
 }
 
-@test "a header that nearly says Attach is refused, and the words name the right one" {
+@test "a header that resembles Attach is refused, and the reason names the right one" {
   echo figures >"$MOUNT/attachments/report.pdf"
   local header
   for header in Attachment attachments Attached ATTACH-FILE; do
@@ -128,12 +127,12 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   done
 }
 
-@test "not an inbox of this account to send from: EADDRNOTAVAIL" {
+@test "a sender that is not an inbox of the account is refused with EADDRNOTAVAIL" {
   printf 'From: eve@elsewhere.example\nTo: %s\nSubject: x\n\nx\n' "$BOB" >"$MOUNT/drafts/eve"
   refused EADDRNOTAVAIL eve 'eve@elsewhere\.example|inbox'
 }
 
-@test "an inbox that was made elsewhere a moment ago can be sent from" {
+@test "an inbox that was created elsewhere a moment ago can send" {
   jq -n '{id: null, name: "new", email_address: ("new@" + $domain)}' --arg domain "$DOMAIN" |
     api POST /inbox/upsert -H 'Content-Type: application/json' -d @-
   printf 'From: new@%s\nTo: %s\nSubject: from the new one\n\nx\n' "$DOMAIN" "$BOB" >"$MOUNT/drafts/new"
@@ -142,7 +141,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   present "$MOUNT/inboxes/new@$DOMAIN"
 }
 
-@test "no From with two inboxes: EADDRNOTAVAIL; with --from it is that one" {
+@test "a missing From with two inboxes is refused with EADDRNOTAVAIL, unless --from names one" {
   printf 'To: %s\nSubject: who\n\nx\n' "$BOB" >"$MOUNT/drafts/who"
   refused EADDRNOTAVAIL who 'the mount \(--from\) names one of your inboxes'
   stop_mount
@@ -152,7 +151,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   content "$BOB" who | jq -e --arg alice "$ALICE" '.from_address.address == $alice'
 }
 
-@test "no From where there is exactly one inbox: it is that one" {
+@test "a missing From is the only inbox" {
   stop_mount
   stop_service
   mv "$SERVICE" "$SERVICE.two"
@@ -166,7 +165,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   content "$ALICE" "to myself" | jq -e --arg alice "$ALICE" '.from_address.address == $alice'
 }
 
-@test "attachments over 10 MB together: EMSGSIZE" {
+@test "attachments over 10 MB together are refused with EMSGSIZE" {
   head -c 6000000 /dev/urandom >"$MOUNT/attachments/one.bin"
   head -c 6000000 /dev/urandom >"$MOUNT/attachments/two.bin"
   printf 'From: %s\nTo: %s\nSubject: x\nAttach: one.bin\nAttach: two.bin\n\nx\n' "$ALICE" "$BOB" \
@@ -174,7 +173,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   refused EMSGSIZE heavy '10|large|MB|big'
 }
 
-@test "a MIME part over 10 MB: EMSGSIZE" {
+@test "a MIME part over 10 MB is refused with EMSGSIZE" {
   {
     printf 'From: %s\nTo: %s\nSubject: x\nMIME-Version: 1.0\n' "$ALICE" "$BOB"
     printf 'Content-Type: multipart/mixed; boundary="b"\n\n--b\nContent-Type: text/plain\n\nx\n--b\n'
@@ -187,13 +186,13 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   present "$MOUNT/drafts/large.eml"
 }
 
-@test "a directory is no message: EISDIR" {
+@test "a directory is refused with EISDIR" {
   mkdir "$MOUNT/drafts/folder"
   refused_as_it_is EISDIR folder 'directory'
   [ -d "$MOUNT/drafts/folder" ]
 }
 
-@test "a file with a second name, and what is no file, are refused in words" {
+@test "a file with a second name, and a special file, are refused with a reason" {
   message "$BOB" "Two names" >"$MOUNT/drafts/one"
   ln "$MOUNT/drafts/one" "$MOUNT/drafts/other"
   refused EMLINK one 'hard link'
@@ -212,7 +211,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   [ -L "$MOUNT/drafts/passwd" ]
 }
 
-@test "a draft that is still being written: EBUSY, and it goes once it is closed" {
+@test "a draft that is being written is refused with EBUSY, and sent after it was closed" {
   exec 7>"$MOUNT/drafts/busy"
   message "$BOB" "Was busy" >&7
   refused EBUSY busy 'being written'
@@ -222,7 +221,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   has_received "$BOB" "Was busy"
 }
 
-@test "a draft that is only being read goes" {
+@test "a draft that is being read is sent" {
   message "$BOB" "Being read" >"$MOUNT/drafts/open"
   exec 7<"$MOUNT/drafts/open"
   expect ok rename "$MOUNT/drafts/open" "$MOUNT/outbox/open"
@@ -231,7 +230,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   exec 7<&-
 }
 
-@test "a draft that is mapped for writing: EBUSY" {
+@test "a draft that is mapped for writing is refused with EBUSY" {
   message "$BOB" "Mapped" >"$MOUNT/drafts/mapped"
   mkfifo "$DIR/hold"
   syscall mmap-hold "$MOUNT/drafts/mapped" <"$DIR/hold" >"$DIR/holder" 3>&- &
@@ -263,7 +262,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   fi
 }
 
-@test "mv never copies and goes on: no EXDEV, no EINVAL" {
+@test "mv never falls back to a copy: no EXDEV, no EINVAL" {
   printf 'no message' >"$MOUNT/drafts/bad"
   run mv "$MOUNT/drafts/bad" "$MOUNT/outbox/bad"
   [ "$status" -ne 0 ]
@@ -272,7 +271,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   run ! grep -q 'subdirectory' <<<"$output"
 }
 
-@test "mv -n onto a queued name leaves both" {
+@test "mv -n onto a queued name changes neither" {
   stop_service
   message "$BOB" "First" >"$MOUNT/drafts/a"
   message "$BOB" "Second" >"$MOUNT/drafts/b"
@@ -282,7 +281,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   grep -q 'First' "$MOUNT/outbox/same"
 }
 
-@test "RENAME_NOREPLACE onto a queued name: EEXIST; onto a free one it goes" {
+@test "RENAME_NOREPLACE fails with EEXIST for a queued name, and succeeds for a free one" {
   stop_service
   message "$BOB" "First" >"$MOUNT/drafts/a"
   message "$BOB" "Second" >"$MOUNT/drafts/b"
@@ -292,7 +291,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   grep -q 'First' "$MOUNT/outbox/same"
 }
 
-@test "mv onto a message that waits takes its place, as anywhere" {
+@test "mv onto a waiting message replaces it" {
   pause_sending
   message "$BOB" "First" >"$MOUNT/drafts/a"
   message "$BOB" "Second" >"$MOUNT/drafts/b"
@@ -306,7 +305,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   has_received "$BOB" First 0
 }
 
-@test "RENAME_EXCHANGE between drafts and outbox is refused and changes nothing" {
+@test "RENAME_EXCHANGE between drafts/ and outbox/ is refused and changes nothing" {
   stop_service
   message "$BOB" "First" >"$MOUNT/drafts/a"
   message "$BOB" "Second" >"$MOUNT/drafts/b"
@@ -318,7 +317,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   grep -q 'Second' "$MOUNT/drafts/b"
 }
 
-@test "a draft may be moved out of the outbox again while it waits, edited and sent" {
+@test "a waiting draft may be moved out of outbox/, edited and sent" {
   pause_sending
   message "$BOB" "Too early" >"$MOUNT/drafts/early"
   mv "$MOUNT/drafts/early" "$MOUNT/outbox/early"
@@ -334,7 +333,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   has_received "$BOB" "Too early" 0
 }
 
-@test "taking out replaces a draft of that name, unless told not to" {
+@test "mv out of outbox/ replaces a draft of the same name, unless told not to" {
   pause_sending
   message "$BOB" "Queued" >"$MOUNT/outbox/one"
   echo old >"$MOUNT/drafts/one"
@@ -346,7 +345,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   missing "$MOUNT/outbox/one"
 }
 
-@test "renaming a queued message within the outbox keeps its place and sends it once" {
+@test "a rename of a queued message within outbox/ keeps its place, and sends it once" {
   pause_sending
   message "$BOB" "Renamed" >"$MOUNT/outbox/old"
   message "$BOB" "Behind it" >"$MOUNT/outbox/later"
@@ -361,7 +360,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   equal "$(events '.event == "sent"' | jq -r .path | head -n 1)" sent/new
 }
 
-@test "mv from failed back to the outbox tries again" {
+@test "mv from failed/ to outbox/ tries again" {
   local carol=carol@$DOMAIN
   printf 'From: %s\nTo: %s\nSubject: x\nno header line\n\nx\n' "$ALICE" "$carol" >"$MOUNT/outbox/again"
   wait_failed again
@@ -373,14 +372,14 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   has_received "$BOB" "Repaired"
 }
 
-@test "mv of a bad message from failed to the outbox is refused in the same way" {
+@test "mv of a bad message from failed/ to outbox/ is refused like one from drafts/" {
   printf 'no message' >"$MOUNT/outbox/bad"
   wait_failed bad
   expect EBADMSG rename "$MOUNT/failed/bad" "$MOUNT/outbox/bad"
   present "$MOUNT/failed/bad" "$MOUNT/failed/bad.receipt.json"
 }
 
-@test "mv from sent to the outbox sends it once more, with a key of its own" {
+@test "mv from sent/ to outbox/ sends the message once more, with a new key" {
   message "$BOB" "Twice" >"$MOUNT/drafts/twice"
   mv "$MOUNT/drafts/twice" "$MOUNT/outbox/"
   wait_sent twice
@@ -392,7 +391,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   holds "$MOUNT/sent/twice.receipt.json" '.idempotency_key != $key' --arg key "$key"
 }
 
-@test "cp of a sent message into drafts and mv of it sends it again" {
+@test "cp of a sent message into drafts/ and mv of the copy sends it again" {
   message "$BOB" "Once more" >"$MOUNT/drafts/more"
   mv "$MOUNT/drafts/more" "$MOUNT/outbox/"
   wait_sent more
@@ -402,7 +401,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   wait_until 20 has_received "$BOB" "Once more" 2
 }
 
-@test "mv from another filesystem is a copy, and is sent" {
+@test "mv from another filesystem is a copy, which is sent" {
   message "$BOB" "From outside" >"$DIR/outside"
   mv "$DIR/outside" "$MOUNT/outbox/outside"
   missing "$DIR/outside"
@@ -410,7 +409,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   has_received "$BOB" "From outside"
 }
 
-@test "a draft in a folder below drafts can be sent, too" {
+@test "a draft in a folder below drafts/ can be sent" {
   mkdir -p "$MOUNT/drafts/2026/november"
   message "$BOB" "Deep down" >"$MOUNT/drafts/2026/november/deep"
   mv "$MOUNT/drafts/2026/november/deep" "$MOUNT/outbox/"
@@ -418,7 +417,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   has_received "$BOB" "Deep down"
 }
 
-@test "a never-sent name given by mv waits until it is renamed" {
+@test "a file moved to a never-sent name waits until it is renamed" {
   message "$BOB" "Hidden" >"$MOUNT/drafts/hidden"
   mv "$MOUNT/drafts/hidden" "$MOUNT/outbox/.hidden"
   present "$MOUNT/outbox/.hidden"
@@ -429,7 +428,7 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   has_received "$BOB" "Hidden"
 }
 
-@test "twenty messages moved at once go out, each once" {
+@test "twenty messages moved at once are each sent once" {
   local i
   for i in {1..20}; do
     message "$BOB" "Number $i" >"$MOUNT/drafts/$i.eml"

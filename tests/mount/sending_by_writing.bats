@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Writing a file in outbox/ directly, with the tools that people have: sent at the last close, once, whole, or not at
-# all.
+# Writing a file in outbox/ directly, with the tools that people have: a message is sent once and
+# whole after the last close, or not at all.
 
 load support
 
@@ -59,7 +59,7 @@ MESSAGE
   done
 }
 
-@test "exec with a descriptor: sent when it is closed, not before" {
+@test "a descriptor opened by exec sends when it is closed, and not before" {
   exec 7>"$MOUNT/outbox/held"
   message "$BOB" "Held" "first" >&7
   cat /dev/null >&7
@@ -71,7 +71,7 @@ MESSAGE
   content "$BOB" Held | jq -e '.plain_text | rtrimstr("\n") == "first\nsecond"'
 }
 
-@test "appending with >> while no one has sent it: one open, one message" {
+@test "an append with >> makes one message" {
   {
     printf 'From: %s\nTo: %s\n' "$ALICE" "$BOB"
     printf 'Subject: appended\n\nx\n'
@@ -79,18 +79,18 @@ MESSAGE
   went_out append appended x
 }
 
-@test "a pipeline: sed | cat > outbox/file" {
+@test "a pipeline writes one message: sed | cat > outbox/file" {
   message "$BOB" "PIPE" | sed 's/PIPE/pipeline/' | cat >"$MOUNT/outbox/pipe"
   went_out pipe pipeline
 }
 
-@test "tee writes the outbox and a copy" {
+@test "tee writes one message and a copy" {
   message "$BOB" "tee" | tee "$MOUNT/outbox/tee" >"$DIR/copy"
   went_out tee tee
   cmp "$DIR/copy" "$MOUNT/sent/tee"
 }
 
-@test "a background job holds the redirection after the shell went on" {
+@test "a background job that holds the redirection delays the sending after the shell" {
   mkfifo "$DIR/go"
   bash -c '{ cat "$1"; read -r _ < "$2"; } > "$3" 3>&- &' - \
     <(message "$BOB" "background") "$DIR/go" "$MOUNT/outbox/background"
@@ -102,7 +102,7 @@ MESSAGE
 
 # ---------------------------------------------------------------- tools
 
-@test "cp, cp -p, cp -a into the outbox" {
+@test "cp, cp -p and cp -a send" {
   local i option
   for option in -f -p -a; do
     message "$BOB" "cp $option" >"$DIR/cp$option"
@@ -111,7 +111,7 @@ MESSAGE
   done
 }
 
-@test "cp of several files" {
+@test "cp of several files sends each" {
   message "$BOB" "several 1" >"$DIR/s1"
   message "$BOB" "several 2" >"$DIR/s2"
   message "$BOB" "several 3" >"$DIR/s3"
@@ -121,50 +121,50 @@ MESSAGE
   went_out s3 "several 3"
 }
 
-@test "dd in small blocks" {
+@test "dd in small blocks sends one message" {
   message "$BOB" "dd" "$(seq 1 2000)" >"$DIR/dd"
   dd if="$DIR/dd" of="$MOUNT/outbox/dd" bs=100 status=none
   went_out dd dd "$(seq 1 2000)"
 }
 
-@test "dd conv=fsync" {
+@test "dd conv=fsync sends one message" {
   message "$BOB" "dd fsync" >"$DIR/dd"
   dd if="$DIR/dd" of="$MOUNT/outbox/dd" conv=fsync status=none
   went_out dd "dd fsync"
 }
 
-@test "install, which touches mode and times after closing" {
+@test "install, which sets mode and times after closing, sends one message" {
   message "$BOB" "install" >"$DIR/install"
   install -m 0644 -p "$DIR/install" "$MOUNT/outbox/install"
   went_out install install
 }
 
-@test "rsync" {
+@test "rsync sends one message" {
   message "$BOB" "rsync" >"$DIR/rsync"
   rsync "$DIR/rsync" "$MOUNT/outbox/"
   went_out rsync rsync
 }
 
-@test "rsync -a" {
+@test "rsync -a sends one message" {
   message "$BOB" "rsync -a" >"$DIR/rsync-a"
   rsync -a "$DIR/rsync-a" "$MOUNT/outbox/"
   went_out rsync-a "rsync -a"
 }
 
-@test "rsync --inplace -a" {
+@test "rsync --inplace -a sends one message" {
   message "$BOB" "rsync in place" >"$DIR/inplace"
   rsync -a --inplace "$DIR/inplace" "$MOUNT/outbox/"
   went_out inplace "rsync in place"
 }
 
-@test "vim -es: writing a new file" {
+@test "vim -es sends a new file" {
   cd "$DIR"
   message "$BOB" "vim" >draft.txt
   vim -Nes -u NONE -i NONE -c 'e draft.txt' -c "w $MOUNT/outbox/vim" -c 'qa!' </dev/null
   went_out vim vim
 }
 
-@test "vim -es: opening the new file in the outbox, with a swap file" {
+@test "vim -es with a swap file sends a new file that it opened in outbox/" {
   vim -Nes -u NONE -i NONE -c 'set swapfile' \
     -c "call setline(1, ['From: $ALICE', 'To: $BOB', 'Subject: typed in vim', '', 'Hello.'])" \
     -c 'wq' "$MOUNT/outbox/typed" </dev/null
@@ -172,7 +172,7 @@ MESSAGE
   wait_until 5 missing "$MOUNT/outbox/.typed.swp" "$MOUNT/outbox/4913"
 }
 
-@test "sed -i and other editors that write beside and rename" {
+@test "sed -i and other editors that write a second file and rename it send one message" {
   message "$BOB" "temporary name" >"$MOUNT/outbox/.new.XYZ"
   mv "$MOUNT/outbox/.new.XYZ" "$MOUNT/outbox/new"
   went_out new "temporary name"
@@ -180,7 +180,7 @@ MESSAGE
 
 # ---------------------------------------------------------------- Python
 
-@test "python: with open(...)" {
+@test "python: with open(...) sends one message" {
   python3 - "$MOUNT/outbox/python" "$(message "$BOB" python)" <<'PYTHON'
 import sys
 with open(sys.argv[1], "w") as file:
@@ -189,7 +189,7 @@ PYTHON
   went_out python python
 }
 
-@test "python: open without close, ended by the program's end" {
+@test "python: a file that only the program's end closes is sent" {
   python3 - "$MOUNT/outbox/unclosed" "$(message "$BOB" unclosed)" <<'PYTHON'
 import sys
 file = open(sys.argv[1], "w")
@@ -198,7 +198,7 @@ PYTHON
   went_out unclosed unclosed
 }
 
-@test "python: ended by os._exit with an error while the file is open interrupts it" {
+@test "python: os._exit with an error while the file is open interrupts it" {
   run python3 - "$MOUNT/outbox/exit" "$(message "$BOB" exit)" <<'PYTHON'
 import os, sys
 file = open(sys.argv[1], "w")
@@ -210,7 +210,7 @@ PYTHON
   interrupted exit
 }
 
-@test "python: shutil.copy and copy2, which set mode and times after closing" {
+@test "python: shutil.copy and copy2, which set mode and times after closing, send one message" {
   message "$BOB" "copy" >"$DIR/copy"
   message "$BOB" "copy2" >"$DIR/copy2"
   python3 -c 'import shutil, sys; shutil.copy(sys.argv[1], sys.argv[3]); shutil.copy2(sys.argv[2], sys.argv[3])' \
@@ -219,7 +219,7 @@ PYTHON
   went_out copy2 copy2
 }
 
-@test "python: pathlib, and a temporary file beside it with os.replace" {
+@test "python: pathlib, and a temporary file with os.replace, send one message" {
   python3 - "$MOUNT/outbox" "$(message "$BOB" replaced)" <<'PYTHON'
 import os, pathlib, sys
 box = pathlib.Path(sys.argv[1])
@@ -229,7 +229,7 @@ PYTHON
   went_out letter replaced
 }
 
-@test "python: writing out of order, seeking back to the head" {
+@test "python: writes out of order make one whole message" {
   python3 - "$MOUNT/outbox/seek" "$ALICE" "$BOB" <<'PYTHON'
 import sys
 with open(sys.argv[1], "w+b") as file:
@@ -244,7 +244,7 @@ PYTHON
   went_out seek sought tail
 }
 
-@test "python: mapped, spliced, sendfile, O_DIRECT, threads, a duplicate, a child: each one whole message" {
+@test "python: mapping, splice, sendfile, O_DIRECT, threads, a duplicate and a child each make one whole message" {
   python3 - "$MOUNT/outbox" "$ALICE" "$BOB" "$DIR/source" <<'PYTHON'
 import mmap, os, sys, threading
 box, alice, bob, source = sys.argv[1:]
@@ -322,7 +322,7 @@ PYTHON
 
 # ---------------------------------------------------------------- several at once
 
-@test "several processes at once, each its own message" {
+@test "concurrent processes send a message each" {
   local i pids=()
   for i in {1..16}; do
     (message "$BOB" "parallel $i" "$(seq "$i" 500)" >"$DIR/p$i" && cp "$DIR/p$i" "$MOUNT/outbox/p$i") 3>&- &
@@ -337,7 +337,7 @@ PYTHON
   done
 }
 
-@test "two processes that hold one file open: sent at the last close" {
+@test "a file that two processes hold open is sent at the last close" {
   exec 7>"$MOUNT/outbox/two"
   exec 8>>"$MOUNT/outbox/two"
   message "$BOB" "two holders" "one" >&7
@@ -348,7 +348,7 @@ PYTHON
   went_out two "two holders" "one"$'\n'"two"
 }
 
-@test "a reader that has the file open does not hold it up" {
+@test "a reader of the file does not delay its sending" {
   exec 7>"$MOUNT/outbox/read"
   exec 8<"$MOUNT/outbox/read"
   message "$BOB" "with a reader" >&7
@@ -358,7 +358,7 @@ PYTHON
   exec 8<&-
 }
 
-@test "what is being written can be read back, with its size" {
+@test "a file that is being written can be read, with its size" {
   exec 7>"$MOUNT/outbox/peek"
   message "$BOB" "peek" >&7
   equal "$(stat -c %s "$MOUNT/outbox/peek")" "$(message "$BOB" peek | wc -c)"
@@ -367,7 +367,7 @@ PYTHON
   went_out peek peek
 }
 
-@test "fsync of a file being written succeeds and does not send it" {
+@test "fsync of a file that is being written succeeds and does not send it" {
   exec 7>"$MOUNT/outbox/durable"
   message "$BOB" "durable" >&7
   sync "$MOUNT/outbox/durable"
@@ -378,7 +378,7 @@ PYTHON
 
 # ---------------------------------------------------------------- after the close
 
-@test "a new message under the name that just went out is a new message" {
+@test "a file under the name of a sent message is a new message" {
   message "$BOB" "first of two" >"$MOUNT/outbox/same"
   message "$BOB" "second of two" >"$DIR/second"
   wait_sent same
@@ -387,7 +387,7 @@ PYTHON
   has_received "$BOB" "first of two"
 }
 
-@test "mtime and mode of what is being written behave" {
+@test "mtime and mode of a file that is being written can be set" {
   exec 7>"$MOUNT/outbox/times"
   message "$BOB" times >&7
   equal "$(stat -c %a "$MOUNT/outbox/times")" 600

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# sent/, joined with what the service tells of sent mail.
+# sent/ joins the messages of this mount with the service's list of sent mail.
 
 load support
 load scripted
@@ -21,7 +21,7 @@ elsewhere() {
   find "$MOUNT/sent" -name '*.json' ! -name '*.receipt.json' -printf '%f\n' | LC_ALL=C sort
 }
 
-@test "the receipt of what was sent tells what the service says became of it" {
+@test "the receipt of a sent message has the status at the service" {
   start_two_inboxes
   send_from_here hello "from here"
   refresh
@@ -34,7 +34,7 @@ elsewhere() {
   equal "$(elsewhere)" ""
 }
 
-@test "the receipt of what reached nobody has the status failed, and the sender a bounce" {
+@test "the receipt of an undeliverable message has the status failed, and the sender gets a bounce" {
   start_two_inboxes
   message "nobody@$DOMAIN" "to nobody" >"$MOUNT/drafts/lost"
   mv "$MOUNT/drafts/lost" "$MOUNT/outbox/"
@@ -66,7 +66,7 @@ has_record() { # SUBJECT
     jq -e -s --arg subject "$1" 'any(.[]; .subject == $subject and .status == "sent")'
 }
 
-@test "what the service tells of sent mail shows by polling alone" {
+@test "polling alone brings the status of sent mail" {
   start_two_inboxes --poll-interval=1
   send_from_elsewhere "$ALICE" "$BOB" first
   wait_until 20 has_record first
@@ -102,7 +102,7 @@ has_record() { # SUBJECT
   equal "$(elsewhere)" ""
 }
 
-@test "a file of the same name that was sent from here is the one that shows" {
+@test "a message that was sent from here hides a record of the same name" {
   local name
   start_two_inboxes
   send_from_elsewhere "$ALICE" "$BOB" "from elsewhere"
@@ -121,7 +121,7 @@ has_record() { # SUBJECT
   holds "$MOUNT/sent/$name" '.subject == "from elsewhere"'
 }
 
-@test "all of it is there after a restart without the service" {
+@test "all records survive a restart without the service" {
   start_two_inboxes
   send_from_here hello "from here"
   send_from_elsewhere "$ALICE" "$BOB" "from elsewhere"
@@ -133,7 +133,7 @@ has_record() { # SUBJECT
   holds "$MOUNT/sent/$(elsewhere)" '.subject == "from elsewhere"'
 }
 
-@test "what was sent from here and taken away does not come back as a record" {
+@test "a message that was taken out of sent/ does not come back as a record" {
   start_two_inboxes
   send_from_here before "removed before the service told of it"
   send_from_here after "removed afterwards"
@@ -152,7 +152,7 @@ has_record() { # SUBJECT
   equal "$(find "$MOUNT/sent" -type f)" ""
 }
 
-@test "many at once, listed in parts" {
+@test "many records are listed in parts" {
   start_two_inboxes
   send_many_from_elsewhere "$ALICE" "$BOB" "one of many" 150
   send_from_here hello "from here"
@@ -162,7 +162,7 @@ has_record() { # SUBJECT
   equal "$(find "$MOUNT/sent" -type f | wc -l)" 152
 }
 
-@test "a Core server is never asked, and sent/ is as ever" {
+@test "a Core server is never asked for sent mail" {
   start_scripted_service
   start_mount
   refresh

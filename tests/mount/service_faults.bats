@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Faults of HTTP, of TLS and of time that a service, or something between it and us, can show: for each what the user
-# is told, and that the mount answers at once all the while.
+# Faults of HTTP, TLS and time, of the service or of a proxy: for each, the reason that the user gets, while the mount
+# answers at once.
 
 load support
 load scripted
@@ -59,7 +59,7 @@ answers_at_once() { # ROUNDS
 
 # ---------------------------------------------------------------- HTTP
 
-@test "answers to a send that are no whole success: an unknown outcome, each message asked for once" {
+@test "answers to a send that are not a whole success are unknown outcomes, and each message is requested once" {
   start_scripted_service
   start_mount
   sends_end_as <<'TABLE'
@@ -80,7 +80,7 @@ TABLE
   answers_at_once 1
 }
 
-@test "1xx before the answer, 204, and odd but whole answers: sent" {
+@test "1xx before the answer, 204, and odd but whole answers mean sent" {
   start_scripted_service
   start_mount
   sends_end_as <<'TABLE'
@@ -93,7 +93,7 @@ TABLE
 TABLE
 }
 
-@test "redirects and refusals with words nobody can read: failed, in words that can be read" {
+@test "redirects and refusals with an unreadable body fail the message, with a readable reason" {
   start_scripted_service
   start_mount
   local deep
@@ -112,7 +112,7 @@ TABLE
   cat "$MOUNT"/failed/*.receipt.json "$MOUNT/events.jsonl" | iconv -f utf-8 -t utf-8 >/dev/null
 }
 
-@test "an answer of 300 MB to anything is not taken in, and does not grow the daemon" {
+@test "an answer of 300 MB to any request is not read whole, and does not grow the daemon" {
   start_scripted_service
   start_mount
   local before after
@@ -133,7 +133,7 @@ TABLE
   [ $((after - before)) -lt 100000 ] || nm "$INBOXFS" | grep -q __asan_init || fail "grew from $before to $after kB"
 }
 
-@test "a list of deeply nested, doubled or broken records: what is known stays, and can be read" {
+@test "a list of deeply nested, repeated or broken records leaves known emails readable" {
   start_scripted_service
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "known"}'
   start_mount
@@ -156,7 +156,7 @@ TABLE
 
 # ---------------------------------------------------------------- time
 
-@test "a service that falls silent in the header or in the body: ls and cat are never held up" {
+@test "ls and cat do not wait for a service that falls silent in the header or the body" {
   start_scripted_service
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "quick"}'
   start_mount --poll-interval=1
@@ -184,7 +184,7 @@ TABLE
 }
 
 # The kernel locks inboxes/ itself meanwhile: who lists it, or looks for a name in it for the first time, waits too.
-@test "while mkdir waits for a silent service, what is known of inboxes/ and all the rest answers" {
+@test "while mkdir waits for a silent service, inboxes/ and everything else answer" {
   start_scripted_service
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "quick"}'
   start_mount
@@ -207,7 +207,7 @@ TABLE
   [[ $(cat "$DIR/mkdir") =~ EHOSTUNREACH|ETIMEDOUT ]] || fail "mkdir: $(cat "$DIR/mkdir")"
 }
 
-@test "ten sends that hang do not hold up those to others" {
+@test "ten hanging sends do not delay messages to other recipients" {
   local i hang='{"verbatim": "", "stall": true}'
   start_scripted_service
   start_mount
@@ -227,7 +227,7 @@ TABLE
 
 # ---------------------------------------------------------------- the key
 
-@test "a key that is taken back in the middle, and comes back: nothing fails, all goes by itself" {
+@test "a key that is revoked and restored fails nothing, and everything continues by itself" {
   start_scripted_service
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "kept"}'
   start_mount --poll-interval=1
@@ -287,7 +287,7 @@ start_tls_service() { # CERTIFICATE
   (umask 077 && echo test-key >"$KEY_FILE")
 }
 
-@test "TLS: a certificate that is expired, of another host, or signed by itself is refused in words, and no key goes out" {
+@test "TLS: an expired, foreign or self-signed certificate is refused with a reason, and no key is sent" {
   make_certificates 2>/dev/null
   local name words
   while read -r name words; do
@@ -312,7 +312,7 @@ selfsigned [Cc]ertificate
 TABLE
 }
 
-@test "the authorities to trust come from --ca-file, the configuration or the environment, and replace the system's" {
+@test "trusted authorities come from --ca-file, the configuration or the environment, and replace the system's" {
   make_certificates 2>/dev/null
   start_tls_service good
   local check=("$INBOXFS" check --api-key-file="$KEY_FILE") directory=$DIR/authorities
@@ -364,7 +364,7 @@ while True:
   wait_until 20 test -s "$DIR/line"
 }
 
-@test "TLS on a line so slow that the server's certificate takes six seconds" {
+@test "TLS works on a line so slow that the server's certificate takes six seconds" {
   make_certificates 2>/dev/null
   start_tls_service good
   start_slow_line
@@ -375,7 +375,7 @@ while True:
   kill "$LINE_PID"
 }
 
-@test "authorities that cannot be read are an error at the start, in words" {
+@test "unreadable authorities are an error at the start, with a reason" {
   start_scripted_service
   local url=https://127.0.0.1:$SERVICE_PORT path words
   echo "no certificate" >"$DIR/empty.pem"
@@ -396,7 +396,7 @@ TABLE
   run -0 "$INBOXFS" check --ca-file="$DIR/none.pem" --api-key-file="$KEY_FILE" "$SERVICE_URL"
 }
 
-@test "TLS where there is none, and plain HTTP where there is TLS: told in words, nothing is sent" {
+@test "a mix-up of TLS and plain HTTP is reported in words, and nothing is sent" {
   start_scripted_service
   SERVICE_URL=https://127.0.0.1:$SERVICE_PORT
   start_mount
@@ -436,7 +436,7 @@ stop_mount_with_files() {
   wait "$pid"
 }
 
-@test "a name that is looked up in vain: online as soon as it is found, at the start and later" {
+@test "a name that cannot be resolved: online as soon as it can, at the start and later" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   make_certificates 2>/dev/null
   start_tls_service another
@@ -466,7 +466,7 @@ was_asked_since() { # TIME
   [ "$(jq -r .sync.last "$MOUNT/status.json")" != "$1" ]
 }
 
-@test "a change of addresses is looked into at once" {
+@test "a change of addresses causes a sync at once" {
   # shellcheck disable=SC2015 # neither does harm
   [ "$(id -u)" -eq 0 ] && unshare --net true || skip "needs a network namespace"
   unshare --net sleep 120 3>&- {PAUSE}>&- &
@@ -488,7 +488,7 @@ was_asked_since() { # TIME
   kill "$network"
 }
 
-@test "a jump of the clock, as after a suspend, is looked into at once" {
+@test "a jump of the clock, as after a suspend, causes a sync at once" {
   # A step of a microsecond, by which nobody is misled (ADJ_SETOFFSET of adjtimex(2)).
   local step='import ctypes, struct
 exit(ctypes.CDLL(None).adjtimex(ctypes.create_string_buffer(struct.pack("I76xq", 0x100, 1), 208)) < 0)'

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# A spool in which a crash, a disk or somebody left what does not belong there: it is set aside and told, never sent,
-# and never stops the rest.
+# A spool with files that a crash, a disk or a user left there: they are set aside and reported, never sent, and never
+# stop the other messages.
 
 load support
 load scripted
@@ -40,7 +40,7 @@ queue_three() {
   NUMBER=$(spool_rows "SELECT number FROM item WHERE name = 'torn'")
 }
 
-@test "a damaged database: no mount, and words that say what to do; without it, all contents are in failed" {
+@test "a damaged database refuses the mount with a way out; without it, all contents are in failed/" {
   start_mount
   local command
   queue_three
@@ -70,7 +70,7 @@ queue_three() {
   done
 }
 
-@test "an older database put in the place of the newer: what it does not know is set aside, and nothing goes out twice" {
+@test "after an older database was restored, contents it does not know are set aside, and nothing goes out twice" {
   start_mount
   send before
   wait_sent before
@@ -93,7 +93,7 @@ queue_three() {
   grep -rq 'text of later' "$STATE/spool/quarantine"
 }
 
-@test "content that is cut or changed in the spool is never sent half" {
+@test "content that was truncated or changed in the spool is never sent" {
   start_mount
   local command
   queue_three
@@ -116,7 +116,7 @@ queue_three() {
   done
 }
 
-@test "an attachment that is cut in the spool is not uploaded, and its message not sent" {
+@test "an attachment that was truncated in the spool is not uploaded, and its message not sent" {
   start_mount
   stop_service
   echo 'all of it' >"$MOUNT/attachments/cut.txt"
@@ -181,7 +181,7 @@ queue_three() {
   run ! grep -q 'set aside' "$MOUNT_LOG"
 }
 
-@test "what was cut short leaves nothing behind, and nothing to tell" {
+@test "remains of an interrupted write are removed, and nothing is reported" {
   start_mount
   queue_three
   local spool=$STATE/spool
@@ -195,7 +195,7 @@ queue_three() {
   missing "$spool/1.data" "$spool/$NUMBER.data.new"
 }
 
-@test "a spool of a newer version is refused with words, and left as it is" {
+@test "a spool of a newer version is refused with a reason, and not changed" {
   start_mount
   stop_service
   send waiting
@@ -214,7 +214,7 @@ queue_three() {
   is_sent_times waiting 1
 }
 
-@test "a spool of version 0.2 is taken over, once: what was queued goes, the rest is where it was" {
+@test "a spool of version 0.2 is taken over once: queued messages go out, and all others keep their place" {
   stop_service
   start_service
   create_inboxes "$ALICE" "$BOB"
@@ -241,7 +241,7 @@ queue_three() {
   present "$MOUNT/sent/queued" "$MOUNT/sent/sent"
 }
 
-@test "a spool of version 0.1 is refused, and what to do is said" {
+@test "a spool of version 0.1 is refused, and the reason says what to do" {
   mkdir -p "$STATE/spool" "$MOUNT"
   echo 1 >"$STATE/spool/version"
   run -1 timeout 30 "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE" "$SERVICE_URL" "$MOUNT"

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: MIT
 #
 # A state directory on a disk that fails: full, read-only, or with errors at any call. Nothing accepted is lost,
-# nothing is sent twice, and everything can be read throughout.
+# nothing is sent twice, and everything is readable all the time.
 
 load support
 load scripted
@@ -100,7 +100,7 @@ wait_settled() {
 
 # ---------------------------------------------------------------- a full disk
 
-@test "a full disk: creating and mv say ENOSPC, the draft stays, all is still there to read" {
+@test "on a full disk creating and mv fail with ENOSPC, the draft stays, and everything is readable" {
   mount_on_small_disk
   send before
   wait_sent before
@@ -121,7 +121,7 @@ wait_settled() {
   is_sent_times new 0
 }
 
-@test "the disk fills up in the middle of a message: the writer is told, it is never sent" {
+@test "a disk that fills up during a write fails the writer, and the message is never sent" {
   mount_on_small_disk
   fill_disk 200000
   { message "$BOB" "long" && head -c 2000000 /dev/zero | tr '\0' 'x'; } >"$DIR/long"
@@ -139,7 +139,7 @@ wait_settled() {
   is_sent_times long 0
 }
 
-@test "a disk that is full when a message is to be sent: nothing goes out unrecorded, and it goes once there is room" {
+@test "on a full disk nothing goes out unrecorded, and the message goes out once there is room" {
   mount_on_small_disk
   stop_service
   send waiting
@@ -157,7 +157,7 @@ wait_settled() {
   is_sent_times waiting 1
 }
 
-@test "a disk that is full when the answer comes: sent, told, and recorded when there is room" {
+@test "an answer on a full disk is reported, and recorded once there is room" {
   mount_on_small_disk
   control '{"delay_ms": 1500}'
   send flying
@@ -175,7 +175,7 @@ wait_settled() {
   is_sent_times flying 1
 }
 
-@test "the same, and killed before there was room: an unknown outcome, never sent a second time" {
+@test "a kill before an answer could be recorded leaves an unknown outcome, which is not repeated" {
   mount_on_small_disk
   control '{"delay_ms": 1500}'
   send flying
@@ -193,7 +193,7 @@ wait_settled() {
   is_sent_times flying 1
 }
 
-@test "a start on a full disk: it mounts, shows what there is, and sends when there is room" {
+@test "a start on a full disk mounts, shows everything, and sends once there is room" {
   mount_on_small_disk
   pause_sending
   send patient
@@ -210,7 +210,7 @@ wait_settled() {
   is_sent_times patient 1
 }
 
-@test "an attachment that no longer fits: the writer is told, messages that name it are refused" {
+@test "an attachment that no longer fits fails its writer, and messages that name it are refused" {
   mount_on_small_disk
   fill_disk 300000
   run bash -c 'head -c 3000000 /dev/zero >"$1"' - "$MOUNT/attachments/big"
@@ -224,7 +224,7 @@ wait_settled() {
 
 # ---------------------------------------------------------------- a disk that cannot be written
 
-@test "a state that turned read-only: EROFS, everything stays readable, and goes on afterwards" {
+@test "a read-only state gives EROFS, everything is readable, and all continues afterwards" {
   start_mount_on_plan
   stop_service
   send queued
@@ -248,7 +248,7 @@ wait_settled() {
   is_sent_times draft 1
 }
 
-@test "a start on a read-only state is refused with words" {
+@test "a start on a read-only state is refused with a reason" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   mount_on_small_disk
   stop_mount
@@ -258,7 +258,7 @@ wait_settled() {
   run ! mountpoint -q "$MOUNT"
 }
 
-@test "a disk that cannot be read: EIO to readers, and nothing goes out until it can" {
+@test "a disk that cannot be read gives EIO, and nothing goes out until it can" {
   start_mount_on_plan
   stop_service
   send queued
@@ -277,7 +277,7 @@ wait_settled() {
   cmp "$MOUNT/sent/queued" <(message "$BOB" queued "text of queued")
 }
 
-@test "the disk answers EXDEV or EINVAL: mv says EIO, and neither copies and goes on nor speaks of subdirectories" {
+@test "EXDEV and EINVAL of the disk become EIO, so mv neither copies nor speaks of subdirectories" {
   start_mount_on_plan
   local number name
   for number in 18 22; do
@@ -293,7 +293,7 @@ wait_settled() {
   done
 }
 
-@test "EIO at any call of a hand-in by mv: either accepted and sent once, or refused and still a draft" {
+@test "EIO at any call of a hand-in by mv leaves a message sent once or a draft" {
   start_mount_on_plan
   local call nth name
   for call in fsync write rename create unlink; do
@@ -331,7 +331,7 @@ wait_settled() {
   daemon_lives
 }
 
-@test "EIO at any call of a hand-in by cp: sent once, or told and in failed" {
+@test "EIO at any call of a hand-in by cp leaves a message sent once, or an error and failed/" {
   start_mount_on_plan
   local call nth name
   for call in fsync write rename create unlink; do
@@ -366,7 +366,7 @@ wait_settled() {
   daemon_lives
 }
 
-@test "EIO while answers come in: sent once, and a receipt that says so in the end" {
+@test "EIO while answers arrive leaves messages sent once, with a receipt in the end" {
   start_mount_on_plan
   local call count=0
   control '{"delay_ms": 700}'
@@ -387,7 +387,7 @@ wait_settled() {
   done
 }
 
-@test "EIO at any step of cancelling: gone, or still there and sent" {
+@test "EIO at any step of rm leaves a message gone, or there and sent" {
   start_mount_on_plan
   local call nth name
   stop_service

@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Answers that name the email they answer by its Message-ID, as mail programs write them, go out as replies in its thread:
-# where its message was read in the mount, which is where programs know a Message-ID from.
+# Mail programs name the email that they answer by its Message-ID. If its message was read in the mount, the answer goes
+# out as a reply in its thread.
 
 load support
 
@@ -45,37 +45,37 @@ is_new_thread() { # WORDS
   holds <(content "$ALICE" Yes) '.in_reply_to_id == null'
 }
 
-@test "an answer with In-Reply-To is a reply in the thread" {
+@test "a message with In-Reply-To is a reply in the thread" {
   send_with "In-Reply-To: $(message_id Dinner)"
   is_reply_to_dinner
 }
 
-@test "an answer with References alone is a reply to the last that is known" {
+@test "a message with References alone is a reply to the last known email" {
   send_with "References: <first@elsewhere.example>
  $(message_id Dinner)
  <last@elsewhere.example>"
   is_reply_to_dinner
 }
 
-@test "an answer to what was never read here goes out as a new thread, and the receipt says so" {
+@test "a reply to an email that was never read here starts a new thread, and the receipt says so" {
   send_with "In-Reply-To: <unheard-of@elsewhere.example>"
   is_new_thread "no message that they name was opened"
 }
 
-@test "an answer from another inbox than the email's goes out as a new thread, and the receipt says so" {
+@test "a reply from another inbox than the email's starts a new thread, and the receipt says so" {
   create_inbox "$CAROL" >/dev/null
   refresh
   send_with "In-Reply-To: $(message_id Dinner)" "$CAROL"
   is_new_thread "another inbox"
 }
 
-@test "a message that answers nothing has nothing to tell of" {
+@test "the receipt of a message that answers nothing mentions no thread" {
   send_with "X-Mailer: none"
   holds "$MOUNT/sent/yes.receipt.json" 'has("not_carried") | not'
   holds "$MOUNT/sent/yes.receipt.json" '.request.message_type == null'
 }
 
-@test "what was read is known after a restart, without the service" {
+@test "emails that were read are known after a restart, without the service" {
   id=$(message_id Dinner)
   stop_mount
   stop_service
@@ -88,7 +88,7 @@ is_new_thread() { # WORDS
   is_reply_to_dinner
 }
 
-@test "after the cache was deleted, reading the message again makes it known again" {
+@test "after the cache was deleted, reading an email makes it known again" {
   id=$(message_id Dinner)
   stop_mount
   rm -r "$STATE/cache"

@@ -1,14 +1,14 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# A short run of `make torture`: kills at random moments while mail is sent, and a count of what became of it.
+# A short run of `make torture`: kills at random moments while mail is sent, and the mail is counted.
 
 load support
 
-@test "killed at random while writers send: nothing lost, doubled, halved or unexplained" {
+@test "random kills while writers send lose, double and halve nothing, and leave nothing unexplained" {
   "$REPOSITORY/tests/torture/run" --kills 20 --services inboxd,local
 }
 
-@test "the same with a service that knows no idempotency keys: at most once, and the rest is told" {
+@test "without idempotency keys a message is sent at most once, and the others are reported" {
   "$REPOSITORY/tests/torture/run" --kills 15 --services scripted
 }

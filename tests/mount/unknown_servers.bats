@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# Servers that know the Core endpoints only, answer in other shapes, or misbehave: the mount lives with all of them.
+# The mount works with servers that know the Core endpoints only, answer in other forms, or misbehave.
 
 load support
 load scripted
@@ -21,7 +21,7 @@ file_of() { # SUBJECT
 
 # ---------------------------------------------------------------- Core only
 
-@test "a server without GET /inbox: inboxes come from the mail and from mkdir" {
+@test "without GET /inbox, inboxes come from the mail and from mkdir" {
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "hello", "date": "2026-01-02T03:04:05Z"}'
   start_mount
   refresh
@@ -34,7 +34,7 @@ file_of() { # SUBJECT
   holds "$DIR/requests" 'length == 1 and (.[0].json == {id: null, name: "alice", email_address: $alice})' --arg alice "$ALICE"
 }
 
-@test "an inbox made here is remembered across mounts, though the server cannot list it" {
+@test "an inbox created here survives a remount, though the server cannot list it" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   stop_mount
@@ -42,7 +42,7 @@ file_of() { # SUBJECT
   present "$MOUNT/inboxes/$ALICE"
 }
 
-@test "mail of an inbox made here comes into its folder, by the id of the reply" {
+@test "mail of an inbox created here appears in its folder, by the id in the answer" {
   server_answers upsert '{"body": {"id": "the-id"}}'
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
@@ -51,7 +51,7 @@ file_of() { # SUBJECT
   contains "$(file_of "for alice")" "inboxes/$ALICE/"
 }
 
-@test "without GET /inbox the settings are not overwritten blindly: EPERM at close" {
+@test "without GET /inbox settings are not overwritten blindly: EPERM at close" {
   start_mount
   mkdir "$MOUNT/inboxes/$ALICE"
   expect "close EPERM" write "$MOUNT/inboxes/$ALICE/inbox.json" wt '{"allow_cc": false}'
@@ -66,7 +66,7 @@ file_of() { # SUBJECT
   server_requests send | jq -e '.[0].json.from_address == "anyone@elsewhere.example"'
 }
 
-@test "a server that refuses every query parameter but the documented still lists" {
+@test "a server that refuses undocumented query parameters still lists" {
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "strict"}'
   start_mount
   refresh
@@ -77,14 +77,14 @@ file_of() { # SUBJECT
 
 # ---------------------------------------------------------------- other shapes
 
-@test "a list in an object" {
+@test "a list may be a field of an object" {
   server_answers email '{"body": {"total": 1, "emails": [{"id": "e1", "inbox_id": "box-1", "subject": "wrapped"}]}}'
   start_mount
   refresh
   file_of wrapped
 }
 
-@test "records without id, date, subject or inbox_id each get a file" {
+@test "records without id, date, subject or inbox_id get a file each" {
   server_answers email '{"body": [
     {"id": "e1", "inbox_id": "box-1"},
     {"inbox_id": "box-1", "subject": "no id", "date": "2026-01-02T03:04:05Z"},
@@ -104,7 +104,7 @@ file_of() { # SUBJECT
   diff "$DIR/before" <(cd "$MOUNT/inboxes" && find . -type f | sort)
 }
 
-@test "a record that names no inbox shows, too" {
+@test "a record without an inbox is shown" {
   server_has_email '{"id": "e1", "subject": "of nowhere"}'
   server_has_email '{"id": "e2", "inbox_id": null, "subject": "of null"}'
   start_mount
@@ -113,7 +113,7 @@ file_of() { # SUBJECT
   file_of "of null"
 }
 
-@test "numbers keep the digits that came" {
+@test "numbers keep the digits that the server sent" {
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "digits",
     "large": 12345678901234567890123456789, "precise": 1.10, "far": 1e400}'
   start_mount
@@ -123,7 +123,7 @@ file_of() { # SUBJECT
   grep -qF '"far": 1e400' "$(file_of digits)"
 }
 
-@test "fields of other types are carried, not refused" {
+@test "fields of unexpected types are shown, not refused" {
   server_answers email '{"body": [
     {"id": 17, "inbox_id": "box-1", "subject": ["an", "array"], "from_address": "bare@x.example"},
     {"id": "e2", "inbox_id": "box-1", "subject": {"text": "object"}, "to_addresses": "bare"},
@@ -135,14 +135,14 @@ file_of() { # SUBJECT
   jq -se 'any(.[]; .extra.deep[1] == {"x": null})' "$(grep -rl --include='*.json' extra "$MOUNT/inboxes")"
 }
 
-@test "unknown fields stay, in their order, behind the known ones" {
+@test "unknown fields keep their order, after the known ones" {
   server_has_email '{"zebra": 1, "subject": "ordered", "apple": 2, "id": "e1", "inbox_id": "box-1"}'
   start_mount
   refresh
   equal "$(command jq -c keys_unsorted "$(file_of ordered)")" '["id","subject","zebra","apple","inbox_id"]'
 }
 
-@test "dates in every form of ISO 8601 become the same time" {
+@test "dates in every form of ISO 8601 give the same time" {
   server_answers email '{"body": [
     {"id": "d1", "inbox_id": "b", "subject": "d", "date": "2026-03-04T05:06:07Z"},
     {"id": "d2", "inbox_id": "b", "subject": "d", "date": "2026-03-04T05:06:07.123456+00:00"},
@@ -173,7 +173,7 @@ file_of() { # SUBJECT
   [ "$(find "$MOUNT/inboxes" -mindepth 2 -name '*.json' ! -name inbox.json | wc -l)" -ge 5 ]
 }
 
-@test "two inboxes or two emails of one name have two names" {
+@test "two inboxes or two emails of one name get two names" {
   server_answers inbox '{"body": [
     {"id": "i1", "email_address": "same@x.example"}, {"id": "i2", "email_address": "same@x.example"}]}'
   server_has_email '{"id": "12345678-a", "inbox_id": "i1", "subject": "s", "date": "2026-01-01T00:00:00Z"}'
@@ -184,7 +184,7 @@ file_of() { # SUBJECT
   equal "$(find "$MOUNT/inboxes" -name '*_s_*' | wc -l)" 2
 }
 
-@test "invalid UTF-8 in an answer does not reach a name or a file" {
+@test "invalid UTF-8 in an answer reaches neither names nor files" {
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "good"}'
   start_mount
   refresh
@@ -195,7 +195,7 @@ file_of() { # SUBJECT
   present "$MOUNT/status.json"
 }
 
-@test "an email that is gone from the complete list is gone from the folder" {
+@test "an email that the complete list lacks disappears from the folder" {
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "stays"}'
   server_has_email '{"id": "e2", "inbox_id": "box-1", "subject": "goes"}'
   start_mount_on_clock
@@ -207,7 +207,7 @@ file_of() { # SUBJECT
   run ! file_of goes
 }
 
-@test "more emails than one answer holds all come" {
+@test "more emails than one answer holds all arrive" {
   local i
   for i in {1..130}; do
     printf '{"id": "m%s", "inbox_id": "box-1", "subject": "many %s"}\n' "$i" "$i"
@@ -219,7 +219,7 @@ file_of() { # SUBJECT
 
 # ---------------------------------------------------------------- faults
 
-@test "HTML, garbage, an empty body or half a body instead of a list: an error, and what is known stays" {
+@test "HTML, garbage, an empty or half a body instead of a list are an error, and emails stay" {
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "known"}'
   start_mount
   refresh
@@ -240,14 +240,14 @@ file_of() { # SUBJECT
   holds "$MOUNT/status.json" '.online and .sync.error == null'
 }
 
-@test "records that are no objects among others do no harm" {
+@test "elements of a list that are not objects do not hide the records" {
   server_answers email '{"body": [null, 7, "text", [], {"id": "e1", "inbox_id": "box-1", "subject": "among"}]}'
   start_mount
   syscall write "$MOUNT/ctl" w $'sync\n' || true
   present "$MOUNT/status.json"
 }
 
-@test "one record that cannot be read, among the newest, hides no other" {
+@test "an unreadable record among the newest hides no other" {
   some_emails 0 494 | server_has_emails
   server_has_email '{"id": "twice", "id": "twice", "inbox_id": "box-1", "subject": "broken"}'
   some_emails 495 5 | server_has_emails
@@ -285,7 +285,7 @@ server.serve_forever()' "$other" >"$DIR/port" 3>&- &
   fi
 }
 
-@test "a server that stalls: everything in memory answers at once" {
+@test "while a server stalls everything in memory answers at once" {
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "quick"}'
   start_mount --poll-interval=1
   refresh
@@ -301,13 +301,13 @@ server.serve_forever()' "$other" >"$DIR/port" 3>&- &
   done
 }
 
-@test "a service that stalls at the start does not keep the mount away for long" {
+@test "a service that stalls at the start does not delay the mount for long" {
   server_answers email '{"delay_ms": 60000}'
   server_answers inbox '{"delay_ms": 60000}'
   within 20 start_mount
 }
 
-@test "unmounting while a request hangs ends soon" {
+@test "an unmount ends soon while a request hangs" {
   start_mount --poll-interval=1
   server_answers email '{"delay_ms": 60000}'
   server_answers inbox '{"delay_ms": 60000}'
@@ -315,7 +315,7 @@ server.serve_forever()' "$other" >"$DIR/port" 3>&- &
   within 10 stop_mount
 }
 
-@test "an answer without end takes no memory, can be interrupted, and does not hold up the end" {
+@test "an endless answer takes no memory, can be interrupted, and does not delay the end" {
   start_mount
   server_answers email '{"endless": true}'
   run timeout -s INT 4 "$BUILD/tests/tools/syscall" write "$MOUNT/ctl" w $'sync\n'
@@ -329,7 +329,7 @@ server.serve_forever()' "$other" >"$DIR/port" 3>&- &
   within 10 stop_mount
 }
 
-@test "a raw message without end is looked at once, and not to its end, while nobody reads it" {
+@test "a raw message without end is fetched once, in part, as long as nobody reads it" {
   server_answers raw '{"endless": true}'
   control '{"contents": {"e1": {"id": "e1", "plain_text": "x"}, "e2": {"id": "e2", "plain_text": "x"}}}'
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "one"}'
@@ -352,7 +352,7 @@ shows_emails() { # COUNT
   [ "$(jq .sync.emails "$MOUNT/status.json")" = "$1" ]
 }
 
-@test "however much mail comes between two polls, the next one brings all of it" {
+@test "the next poll brings all new mail, however much" {
   some_emails 0 20 | server_has_emails
   start_mount --poll-interval=1
   wait_until 20 shows_emails 20
@@ -363,7 +363,7 @@ shows_emails() { # COUNT
   holds "$MOUNT/status.json" '.sync.error == null'
 }
 
-@test "of many emails that go at once, none answers to its name any more" {
+@test "of many emails that disappear at once, none can be looked up any more" {
   local names name gone=0
   some_emails 0 30 | server_has_emails
   control "$(some_emails 0 30 | jq -sc '{contents: map({key: .id, value: {id, plain_text: "Hello", attachments: []}}) | from_entries}')"
@@ -392,7 +392,7 @@ shows_emails() { # COUNT
   equal "$(wc -l <"$MOUNT/inboxes/box-1/index.jsonl")" 1
 }
 
-@test "records without end: far more than was asked for are not taken, in words, and they go again" {
+@test "far more records than requested are refused with a reason, and disappear after complete lists" {
   local taken
   # From the start on: what comes later is announced to watchers, each record of it.
   server_answers email '{"endless": "new"}'
@@ -411,7 +411,7 @@ shows_emails() { # COUNT
 
 # ---------------------------------------------------------------- mkdir
 
-@test "mkdir: the service's status as errno" {
+@test "mkdir turns the service's status into an errno" {
   start_mount
   local line
   while read -r line; do
@@ -431,14 +431,14 @@ shows_emails() { # COUNT
 TABLE
 }
 
-@test "mkdir with a service that hangs: EHOSTUNREACH after 5 s" {
+@test "mkdir fails with EHOSTUNREACH after 5 s if the service hangs" {
   start_mount
   server_answers upsert '{"delay_ms": 30000}'
   run within 8 expect EHOSTUNREACH mkdir "$MOUNT/inboxes/$ALICE"
   [ "$status" -eq 0 ] || [[ $output == *ETIMEDOUT* ]] || fail "$output"
 }
 
-@test "a key refused at the start: no mount" {
+@test "a refused key at the start refuses the mount" {
   server_answers email '{"status": 401}'
   server_answers inbox '{"status": 401}'
   start_mount_without_waiting
@@ -450,7 +450,7 @@ TABLE
   grep -qi key "$MOUNT_LOG"
 }
 
-@test "a page of a proxy at the start is not about the key: it mounts from its cache, and says so" {
+@test "a proxy's page at the start does not refuse the mount, which shows its cache and reports the page" {
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "known"}'
   start_mount
   refresh
@@ -473,7 +473,7 @@ TABLE
   holds "$MOUNT/status.json" .online
 }
 
-@test "GET /inbox that answers 401, 403, 429 or 500 is no evidence of absence" {
+@test "401, 403, 429 and 500 from GET /inbox do not mean that it does not exist" {
   start_mount
   refresh
   local status

@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# inotify watchers see what the service did.
+# inotify watchers see new mail and the outcomes of messages.
 #
 # shellcheck disable=SC2034 # shared with watchers.bash
 
@@ -19,7 +19,7 @@ teardown() {
   stop_all
 }
 
-@test "mail that arrives at the server is created and closed for a watcher" {
+@test "a watcher sees new mail created and closed" {
   start_two_inboxes
   refresh
   watch "inboxes/$BOB"
@@ -31,7 +31,7 @@ teardown() {
   holds "$(mounted "$BOB" arrives)" '.subject == "arrives"'
 }
 
-@test "a poll that brings mail is seen by a watcher" {
+@test "a watcher sees mail that a poll brings" {
   start_service
   create_inboxes "$ALICE" "$BOB"
   start_mount --poll-interval=1
@@ -42,7 +42,7 @@ teardown() {
   wait_until 20 saw CLOSE_WRITE,CLOSE _polled_
 }
 
-@test "what is sent appears in sent/ with its receipt, once each" {
+@test "a sent message appears in sent/ with its receipt, once each" {
   start_two_inboxes
   watch sent failed
   message "$BOB" out >"$MOUNT/outbox/out.eml"
@@ -52,7 +52,7 @@ teardown() {
   saw CREATE 'out.eml.receipt.json$'
 }
 
-@test "a program that opens what inotify tells it of reads each file whole" {
+@test "a program that opens each announced file reads it whole" {
   start_two_inboxes
   refresh
   python3 "$REPOSITORY/tests/mount/watcher.py" "$MOUNT/inboxes/$BOB" "$MOUNT/sent" >"$WATCHED" 3>&- &
@@ -70,7 +70,7 @@ teardown() {
   equal "$(jq -r 'select(.path | endswith("/sent/out")).text' "$DIR/files")" "$(message "$BOB" out)"
 }
 
-@test "what is refused appears in failed/ with its receipt" {
+@test "a refused message appears in failed/ with its receipt" {
   start_two_inboxes
   watch sent failed
   echo "no message" >"$MOUNT/outbox/bad"
@@ -78,7 +78,7 @@ teardown() {
   saw CREATE 'bad$'
 }
 
-@test "nothing is created in outbox/ and attachments/ but by their users" {
+@test "only their users create files in outbox/ and attachments/" {
   start_two_inboxes
   watch outbox attachments
   echo data >"$DIR/data"
@@ -89,7 +89,7 @@ teardown() {
   equal "$(sort "$WATCHED")" "$(printf '%s\n' 'CLOSE_WRITE,CLOSE data' 'CLOSE_WRITE,CLOSE out' 'CREATE data' 'CREATE out')"
 }
 
-@test "what was there before the first sync is not announced" {
+@test "mail from before the first sync is not announced" {
   start_service
   create_inboxes "$ALICE" "$BOB"
   send_from_elsewhere "$ALICE" "$BOB" before
@@ -102,7 +102,7 @@ teardown() {
   run ! saw CREATE _before_
 }
 
-@test "a thousand mails at once reach a watcher, each, while the folder is listed again and again" {
+@test "a watcher sees each of a thousand new emails, while the folder is listed again and again" {
   start_two_inboxes
   refresh
   send_many 1000
@@ -123,7 +123,7 @@ list_of() # COUNT
     subject: "storm", date: (1790000000 + . | todate)}]'
 }
 
-@test "ten thousand mails at once reach a watcher, each once" {
+@test "a watcher sees each of ten thousand new emails once" {
   start_scripted_service
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "before"}'
   start_mount
@@ -140,7 +140,7 @@ list_of() # COUNT
   equal "$(find "$MOUNT/inboxes/box-1" -name '*_storm_*.json' | wc -l)" 10000
 }
 
-@test "mail is seen by a watcher while the rest of the list never comes, and the mount can be ended" {
+@test "a watcher sees mail although the rest of the list never comes, and the mount can be ended" {
   local first
   start_scripted_service
   server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "before"}'
@@ -168,7 +168,7 @@ python_with_watchdog() {
   done | head -n 1
 }
 
-@test "Python's watchdog is told of new mail, and of what was sent and refused" {
+@test "Python's watchdog sees new mail, and sent and refused messages" {
   local python
   python=$(python_with_watchdog)
   [ -n "$python" ] || skip "python3-watchdog is not installed"
@@ -209,7 +209,7 @@ mail_ends() { # PID
   process_is_gone "$1"
 }
 
-@test "entr -d ends when mail came" {
+@test "entr -d ends when mail comes" {
   command -v entr >/dev/null || skip "entr is not installed"
   start_two_inboxes
   refresh
