@@ -267,7 +267,7 @@ static int run_deliver_command(const struct arguments *arguments)
 
 static void announce_http(const char *address)
 {
-    if (listener_is_beyond_this_machine(address))
+    if (listener_accepts_other_machines(address))
         fprintf(stderr,
                 "inboxd: warning: other machines can reach %s, and keys and mail cross the network in the "
                 "clear: put a proxy with TLS before it\n",
@@ -277,7 +277,7 @@ static void announce_http(const char *address)
 
 static void announce_mail(const char *protocol, const char *address)
 {
-    if (listener_is_beyond_this_machine(address))
+    if (listener_accepts_other_machines(address))
         fprintf(stderr, "inboxd: warning: other machines can reach %s, where anybody may hand in mail\n",
                 address);
     printf("inboxd: %s on %s\n", protocol, address);

@@ -98,7 +98,7 @@ static int publish(const char *part, const char *target)
     return parent_fd < 0 ? -errno : file_sync(parent_fd);
 }
 
-static int remove_one(const char *path, const struct stat *status, int type, struct FTW *place)
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *position)
 {
     return remove(path);
 }
@@ -140,7 +140,7 @@ int backup_make(const char *data_dir, const char *target, char **ret_reason)
         error = publish(part, name);
     if (error == 0)
         return 0;
-    nftw(part, remove_one, 8, FTW_DEPTH | FTW_PHYS);
+    nftw(part, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
     return reason_give(ret_reason, error, "cannot copy %s to %s: %s", data_dir, name,
                        strerrordesc_np(-error));
 }

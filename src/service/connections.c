@@ -71,8 +71,8 @@ void connections_free(struct connections *connections)
     free(connections);
 }
 
-static void enter_locked(struct connections *connections, struct connection *connection,
-                         enum connection_phase phase)
+static void set_phase_locked(struct connections *connections, struct connection *connection,
+                             enum connection_phase phase)
 {
     connections->busy -= connection->phase != CONNECTION_IDLE;
     connections->busy += phase != CONNECTION_IDLE;
@@ -172,7 +172,7 @@ struct connection *connections_add(struct connections *connections, int socket_f
     connection->socket_fd = socket_fd;
     connection->peer = peer;
     LIST_INSERT_HEAD(&connections->list, connection, entry);
-    enter_locked(connections, connection, CONNECTION_IDLE);
+    set_phase_locked(connections, connection, CONNECTION_IDLE);
     if (connections->is_closed) {
         cut_off(connection);
         /* After a shutdown, a socket can still be read up to the last byte that arrived before. */
@@ -188,17 +188,17 @@ struct connection *connections_add(struct connections *connections, int socket_f
 void connections_remove(struct connections *connections, struct connection *connection)
 {
     pthread_mutex_lock(&connections->lock);
-    enter_locked(connections, connection, CONNECTION_IDLE);
+    set_phase_locked(connections, connection, CONNECTION_IDLE);
     LIST_REMOVE(connection, entry);
     pthread_mutex_unlock(&connections->lock);
     free(connection);
 }
 
-void connections_enter(struct connections *connections, struct connection *connection,
-                       enum connection_phase phase)
+void connections_set_phase(struct connections *connections, struct connection *connection,
+                           enum connection_phase phase)
 {
     LOCK_GUARD(&connections->lock);
-    enter_locked(connections, connection, phase);
+    set_phase_locked(connections, connection, phase);
 }
 
 void connections_end(struct connections *connections, int64_t timeout_ms)

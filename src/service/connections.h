@@ -45,8 +45,8 @@ struct connection *connections_add(struct connections *connections, int socket_f
 void connections_remove(struct connections *connections, struct connection *connection);
 
 /* Sets the phase. A connection that is not idle is busy. */
-void connections_enter(struct connections *connections, struct connection *connection,
-                       enum connection_phase phase);
+void connections_set_phase(struct connections *connections, struct connection *connection,
+                           enum connection_phase phase);
 
 /* Ends all connections: waits until none is busy, at most `timeout_ms`, then shuts down their sockets, and
  * waits until each was removed. A connection that is added later is shut down at once. The caller must stop

@@ -69,8 +69,9 @@ int delivery_store(sqlite3 *db, const struct message *message, const char *key, 
     return error;
 }
 
-static int deliver(sqlite3 *db, const struct message *message, int64_t seq, const struct service_inbox *inbox,
-                   enum recipient_header header, const json_t *recipient)
+static int insert_email(sqlite3 *db, const struct message *message, int64_t seq,
+                        const struct service_inbox *inbox, enum recipient_header header,
+                        const json_t *recipient)
 {
     const char *from = json_string_value(json_object_get(message->from, "address"));
     struct verdict verdict = inbox_judge(inbox->record, from, header);
@@ -101,8 +102,8 @@ static int deliver(sqlite3 *db, const struct message *message, int64_t seq, cons
                : error;
 }
 
-int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum recipient_header header,
-                 const json_t *recipient)
+int delivery_add_email(sqlite3 *db, const struct message *message, int64_t seq, enum recipient_header header,
+                       const json_t *recipient)
 {
     _cleanup_inbox_ struct service_inbox inbox = {0};
     const char *address = json_string_value(json_object_get(recipient, "address"));
@@ -112,7 +113,7 @@ int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum r
     int64_t found = 0;
     error = query_integer(db, &found, "SELECT 1 FROM emails WHERE message = ? AND inbox = ?", "ii", seq,
                           inbox.seq);
-    return error == -ENOENT ? deliver(db, message, seq, &inbox, header, recipient) : error;
+    return error == -ENOENT ? insert_email(db, message, seq, &inbox, header, recipient) : error;
 }
 
 /* ---------------------------------------------------------------- completing a message from elsewhere */
@@ -144,7 +145,7 @@ static int set_sender(const char *sender, const char *domain, struct message *me
 }
 
 /* With a date in the future, clients would list the message before later ones. */
-static int complete(const struct delivery *delivery, struct message *message, bool *ret_has_id)
+static int complete_message(const struct delivery *delivery, struct message *message, bool *ret_has_id)
 {
     const char *domain = domain_of(delivery->recipients[0]);
     int64_t now = clock_realtime_ms(clock_system());
@@ -153,7 +154,7 @@ static int complete(const struct delivery *delivery, struct message *message, bo
         message->date_ms = now;
     *ret_has_id = message->message_id != NULL;
     if (error == 0 && message->message_id == NULL)
-        error = message_name(message, address_is_valid(delivery->recipients[0]) ? domain : "localhost");
+        error = message_make_id(message, address_is_valid(delivery->recipients[0]) ? domain : "localhost");
     return error;
 }
 
@@ -211,7 +212,7 @@ static int store_once(sqlite3 *db, struct message *message, bool has_id, const s
     return error == 0 ? delivery_store(db, message, key, row, ret_seq) : error;
 }
 
-static bool names(const json_t *list, const char *recipient)
+static bool list_has_address(const json_t *list, const char *recipient)
 {
     size_t i;
     const json_t *address;
@@ -247,23 +248,23 @@ static int make_inbox(sqlite3 *db, const char *address)
     return error == -EBADMSG ? -ENOENT : error;
 }
 
-static int put_into_all(sqlite3 *db, const struct delivery *delivery, const struct message *message,
-                        int64_t seq, size_t *ret_unknown)
+static int put_into_inboxes(sqlite3 *db, const struct delivery *delivery, const struct message *message,
+                            int64_t seq, size_t *ret_unknown)
 {
     int error = 0;
     for (size_t i = 0; i < delivery->recipients_len && error == 0; i++) {
         const char *address = delivery->recipients[i];
         /* A recipient whom no header names counts as reached by Bcc, also through a list or an alias. */
-        enum recipient_header header = names(message->to, address)   ? DELIVERY_TO
-                                       : names(message->cc, address) ? DELIVERY_CC
-                                                                     : DELIVERY_BCC;
+        enum recipient_header header = list_has_address(message->to, address)   ? DELIVERY_TO
+                                       : list_has_address(message->cc, address) ? DELIVERY_CC
+                                                                                : DELIVERY_BCC;
         /* NULL if the address is not UTF-8. No inbox has such an address. */
         _cleanup_json_ json_t *recipient = json_pack("{s:s, s:n}", "address", address, "name");
-        error = recipient != NULL ? delivery_put(db, message, seq, header, recipient) : -ENOENT;
+        error = recipient != NULL ? delivery_add_email(db, message, seq, header, recipient) : -ENOENT;
         if (error == -ENOENT && recipient != NULL && delivery_makes_inbox(delivery->new_inboxes, address)) {
             error = make_inbox(db, address);
             if (error == 0)
-                error = delivery_put(db, message, seq, header, recipient);
+                error = delivery_add_email(db, message, seq, header, recipient);
         }
         if (error == -ENOENT)
             *ret_unknown = i;
@@ -271,7 +272,7 @@ static int put_into_all(sqlite3 *db, const struct delivery *delivery, const stru
     return error;
 }
 
-static int receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown)
+static int receive_message(struct database *database, const struct delivery *delivery, size_t *ret_unknown)
 {
     /* Programs that deliver from an mbox put its "From " line before the message. */
     size_t mbox_len = mime_mbox_line_len((struct span){delivery->raw, delivery->raw_len});
@@ -282,7 +283,7 @@ static int receive(struct database *database, const struct delivery *delivery, s
     struct connection *connection = NULL;
     int error = message_read(row.raw, row.raw_len, &message);
     if (error == 0)
-        error = complete(delivery, &message, &has_id);
+        error = complete_message(delivery, &message, &has_id);
     if (error == 0)
         error = message_row_fill(&row, &message);
     if (error == 0)
@@ -292,7 +293,7 @@ static int receive(struct database *database, const struct delivery *delivery, s
     int64_t seq = 0;
     error = store_once(connection->db, &message, has_id, &row, &seq);
     if (error == 0)
-        error = put_into_all(connection->db, delivery, &message, seq, ret_unknown);
+        error = put_into_inboxes(connection->db, delivery, &message, seq, ret_unknown);
     return database_end_write(database, error);
 }
 
@@ -301,7 +302,7 @@ int delivery_receive(struct database *database, const struct delivery *delivery,
     bool is_large = delivery->raw_len >= LARGE_MESSAGE_BYTES;
     if (is_large)
         large_message_begin();
-    int error = receive(database, delivery, ret_unknown);
+    int error = receive_message(database, delivery, ret_unknown);
     if (is_large)
         large_message_end();
     return error;

@@ -45,11 +45,11 @@ int message_row_fill(struct message_row *row, const struct message *message);
 int delivery_store(sqlite3 *db, const struct message *message, const char *key, const struct message_row *row,
                    int64_t *ret_seq);
 
-/* Puts a stored message into the inbox of `recipient`, an address as in struct message. The caller has the
- * turn to write. Return: 0, also if the inbox has the message already; -ENOENT if there is no such inbox;
- * -errno. */
-int delivery_put(sqlite3 *db, const struct message *message, int64_t seq, enum recipient_header header,
-                 const json_t *recipient);
+/* Adds an email of a stored message to the inbox of `recipient`, an address as in struct message. The caller
+ * has the turn to write. Return: 0, also if the inbox has the message already; -ENOENT if there is no such
+ * inbox; -errno. */
+int delivery_add_email(sqlite3 *db, const struct message *message, int64_t seq, enum recipient_header header,
+                       const json_t *recipient);
 
 /* Returns the date in the form of records; NULL when out of memory. */
 json_t *delivery_date(int64_t date_ms);

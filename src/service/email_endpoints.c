@@ -37,7 +37,7 @@ enum {
 
 /* Returns the length of the longest beginning, of whole characters, that takes at most `max_bytes` in a
  * string that jansson writes. */
-static size_t len_within(const char *text, size_t len, size_t max_bytes)
+static size_t prefix_within(const char *text, size_t len, size_t max_bytes)
 {
     size_t at = 0;
     while (at < len) {
@@ -57,7 +57,7 @@ static size_t len_within(const char *text, size_t len, size_t max_bytes)
 /* ---------------------------------------------------------------- prompts */
 
 /* Returns "" if the member is missing, as it may be in a damaged database. */
-static const char *text_of(const json_t *object, const char *name)
+static const char *member_text(const json_t *object, const char *name)
 {
     const char *text = json_string_value(json_object_get(object, name));
     return text != NULL ? text : "";
@@ -66,8 +66,8 @@ static const char *text_of(const json_t *object, const char *name)
 /* A name is on one line (message_read()), so that its text cannot pass for another line of the prompt. */
 static void append_address(struct strbuf *out, const json_t *address)
 {
-    const char *name = text_of(address, "name");
-    const char *text = text_of(address, "address");
+    const char *name = member_text(address, "name");
+    const char *text = member_text(address, "address");
     if (name[0] != '\0')
         strbuf_appendf(out, "%s <%s>", name, text);
     else
@@ -90,9 +90,9 @@ static void append_addresses(struct strbuf *out, const char *label, const json_t
 }
 
 /* `level`: the level of the Markdown heading. */
-static void append_whole_email(struct strbuf *out, const json_t *record, unsigned int level)
+static void append_uncut_email(struct strbuf *out, const json_t *record, unsigned int level)
 {
-    const char *subject = text_of(record, "subject");
+    const char *subject = member_text(record, "subject");
     strbuf_appendf(out, "%.*s %s\n\n", (int)level, "######", subject[0] != '\0' ? subject : "(no subject)");
     strbuf_append_str(out, "- **From:** ");
     append_address(out, json_object_get(record, "from_address"));
@@ -101,12 +101,12 @@ static void append_whole_email(struct strbuf *out, const json_t *record, unsigne
     append_addresses(out, "Cc", json_object_get(record, "cc_addresses"));
     append_addresses(out, "Bcc", json_object_get(record, "bcc_addresses"));
     append_addresses(out, "Reply-To", json_object_get(record, "reply_to_addresses"));
-    strbuf_appendf(out, "- **Date:** %s\n", text_of(record, "date"));
+    strbuf_appendf(out, "- **Date:** %s\n", member_text(record, "date"));
     size_t i;
     const json_t *attachment;
     json_array_foreach (json_object_get(record, "attachments"), i, attachment)
         strbuf_appendf(out, "%s%s (%s)", i > 0 ? ", " : "- **Attachments:** ",
-                       text_of(attachment, "filename"), text_of(attachment, "content_type"));
+                       member_text(attachment, "filename"), member_text(attachment, "content_type"));
     strbuf_append_str(out, i > 0 ? "\n\n" : "\n");
 
     const char *plain = json_string_value(json_object_get(record, "plain_text"));
@@ -127,13 +127,13 @@ static void append_whole_email(struct strbuf *out, const json_t *record, unsigne
 }
 
 /* Appends the prompt of a content record, cut if it is too long. Return: 0 or -ENOMEM. */
-static int prompt_append_email(struct strbuf *out, const json_t *record, unsigned int level)
+static int append_email(struct strbuf *out, const json_t *record, unsigned int level)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(PROMPT_MAX_BYTES);
-    append_whole_email(&text, record, level);
+    append_uncut_email(&text, record, level);
     if (text.error != 0 && text.error != -EMSGSIZE)
         return out->error = text.error;
-    size_t len = len_within(strbuf_str(&text), text.len, PROMPT_MAX_BYTES);
+    size_t len = prefix_within(strbuf_str(&text), text.len, PROMPT_MAX_BYTES);
     bool is_cut = text.error != 0 || len < text.len;
     strbuf_append(out, strbuf_str(&text), len);
     return is_cut ? strbuf_append_char(out, '\n') : out->error;
@@ -157,11 +157,11 @@ static json_t *column_text(sqlite3_stmt *statement, int column)
 {
     const char *text = (const char *)sqlite3_column_text(statement, column);
     size_t len = (size_t)sqlite3_column_bytes(statement, column);
-    return text != NULL ? json_stringn(text, len_within(text, len, BODY_MAX_BYTES)) : json_null();
+    return text != NULL ? json_stringn(text, prefix_within(text, len, BODY_MAX_BYTES)) : json_null();
 }
 
 /* Return: 0; -EUCLEAN if the row is damaged; -ENOMEM. */
-static int thread_email_from_row(sqlite3_stmt *statement, struct thread_email *ret_email)
+static int read_thread_email(sqlite3_stmt *statement, struct thread_email *ret_email)
 {
     static const char *const of_record[] = {"id", "inbox_id", "bcc_addresses"};
     _cleanup_json_ json_t *record = column_json(statement, 3);
@@ -177,7 +177,7 @@ static int thread_email_from_row(sqlite3_stmt *statement, struct thread_email *r
                        "inbox_id", "subject", "date", "message_id", "from_address", "address") != 0)
         return -EUCLEAN;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
-    int error = prompt_append_email(&text, content, 1);
+    int error = append_email(&text, content, 1);
     if (error != 0)
         return error;
     _cleanup_json_ json_t *prompt = json_string(strbuf_str(&text));
@@ -201,7 +201,7 @@ static int prepend_rows(sqlite3_stmt *statement, json_t *list)
     int step = 1;
     for (; step > 0; step = query_step(statement)) {
         struct thread_email previous;
-        int error = thread_email_from_row(statement, &previous);
+        int error = read_thread_email(statement, &previous);
         if (error != 0)
             return error;
         json_bytes += json_dumpb(previous.record, NULL, 0, JSON_COMPACT);
@@ -249,7 +249,7 @@ static int add_thread(struct connection *connection, const struct thread_email *
     strbuf_appendf(&prompt, "# Thread of %zu email%s\n", count + 1, count == 0 ? "" : "s");
     for (size_t i = 0; i <= count; i++) {
         strbuf_append_char(&prompt, '\n');
-        prompt_append_email(&prompt, i < count ? json_array_get(previous, i) : email->record, 2);
+        append_email(&prompt, i < count ? json_array_get(previous, i) : email->record, 2);
     }
     json_object_set_new(email->record, "thread_prompt", json_string(strbuf_str(&prompt)));
     json_object_set(email->record, "previous_emails", count == 0 ? json_null() : previous);
@@ -263,7 +263,7 @@ int email_load_content(struct connection *connection, enum email_side side, cons
     sqlite3_stmt *statement;
     struct thread_email email = {0};
     int result = statements_begin(&connection->statements, number, &statement, "s", id);
-    int error = result > 0 ? thread_email_from_row(statement, &email) : result < 0 ? result : -ENOENT;
+    int error = result > 0 ? read_thread_email(statement, &email) : result < 0 ? result : -ENOENT;
     statements_end(statement);
     if (error == 0)
         error = add_thread(connection, &email);
@@ -315,7 +315,7 @@ static int load_attachment(struct connection *connection, const struct request *
     const json_t *list = json_object_get(header, "attachments");
     size_t i = 0;
     while (i < json_array_size(list) &&
-           strcmp(text_of(json_array_get(list, i), "id"), request->parameters[1]) != 0)
+           strcmp(member_text(json_array_get(list, i), "id"), request->parameters[1]) != 0)
         i++;
     if (i >= json_array_size(list))
         return -ENOENT;
@@ -325,13 +325,13 @@ static int load_attachment(struct connection *connection, const struct request *
     error = message_read_attachment(raw, (size_t)sqlite3_column_bytes(statement, 1), i, &bytes, &len);
     if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
-    reply_bytes(reply, text_of(json_array_get(list, i), "content_type"), bytes, len);
+    reply_bytes(reply, member_text(json_array_get(list, i), "content_type"), bytes, len);
     reply->is_file = true;
     return 0;
 }
 
-static int answer(const struct request *request, struct reply *reply,
-                  int (*load)(struct connection *, const struct request *, struct reply *))
+static int answer_with(const struct request *request, struct reply *reply,
+                       int (*load)(struct connection *, const struct request *, struct reply *))
 {
     _cleanup_reader_ struct connection *connection = NULL;
     int error = database_begin_read(request->context->database, &connection);
@@ -344,17 +344,17 @@ static int answer(const struct request *request, struct reply *reply,
 
 int endpoint_email_content(struct request *request, struct reply *reply)
 {
-    return answer(request, reply, load_content);
+    return answer_with(request, reply, load_content);
 }
 
 int endpoint_email_attachment(struct request *request, struct reply *reply)
 {
-    return answer(request, reply, load_attachment);
+    return answer_with(request, reply, load_attachment);
 }
 
 int endpoint_email_raw(struct request *request, struct reply *reply)
 {
-    return answer(request, reply, load_raw);
+    return answer_with(request, reply, load_raw);
 }
 
 /* ---------------------------------------------------------------- marks */
@@ -371,7 +371,7 @@ static int mark_email(sqlite3 *db, const char *id, bool mark, struct reply *repl
     _cleanup_json_ json_t *record = column_json(statement, 0);
     if (json_object_set_new(record, "user_mark_status", json_boolean(mark)) != 0)
         return record == NULL ? -EUCLEAN : -ENOMEM;
-    bool is_valid = mark || strcmp(text_of(record, "status"), "valid") == 0;
+    bool is_valid = mark || strcmp(member_text(record, "status"), "valid") == 0;
     _cleanup_free_ char *text = json_dumps(record, JSON_COMPACT);
     if (text == NULL)
         return -ENOMEM;

@@ -41,7 +41,7 @@ const char *service_inbox_name(const struct service_inbox *inbox)
     return name != NULL && name[0] != '\0' ? name : NULL;
 }
 
-static int find(sqlite3 *db, const char *sql, const char *value, struct service_inbox *ret_inbox)
+static int find_inbox(sqlite3 *db, const char *sql, const char *value, struct service_inbox *ret_inbox)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
     int error = query_first(db, &statement, sql, "s", value);
@@ -57,12 +57,12 @@ static int find(sqlite3 *db, const char *sql, const char *value, struct service_
 
 int service_inbox_find_by_id(sqlite3 *db, const char *id, struct service_inbox *ret_inbox)
 {
-    return find(db, "SELECT seq, record FROM inboxes WHERE id = ?", id, ret_inbox);
+    return find_inbox(db, "SELECT seq, record FROM inboxes WHERE id = ?", id, ret_inbox);
 }
 
 int service_inbox_find_by_address(sqlite3 *db, const char *address, struct service_inbox *ret_inbox)
 {
-    return find(db, "SELECT seq, record FROM inboxes WHERE address = ?", address, ret_inbox);
+    return find_inbox(db, "SELECT seq, record FROM inboxes WHERE address = ?", address, ret_inbox);
 }
 
 /* A "+" in a quoted local part begins no tag. */
@@ -102,7 +102,7 @@ int service_inbox_store(sqlite3 *db, int64_t seq, json_t *settings)
 
 /* ---------------------------------------------------------------- rules */
 
-static bool lists(const json_t *entries, const char *text)
+static bool list_contains(const json_t *entries, const char *text)
 {
     size_t i;
     const json_t *entry;
@@ -114,22 +114,22 @@ static bool lists(const json_t *entries, const char *text)
 }
 
 /* `rule` is {"addresses": [], "domains": []}, or null in JSON. */
-static bool matches(const json_t *rule, const char *address)
+static bool rule_matches(const json_t *rule, const char *address)
 {
     const char *at = strrchr(address, '@');
-    return lists(json_object_get(rule, "addresses"), address) ||
-           (at != NULL && lists(json_object_get(rule, "domains"), at + 1));
+    return list_contains(json_object_get(rule, "addresses"), address) ||
+           (at != NULL && list_contains(json_object_get(rule, "domains"), at + 1));
 }
 
 struct verdict inbox_judge(const json_t *inbox_record, const char *from_address, enum recipient_header header)
 {
     const json_t *allowed = json_object_get(inbox_record, "allowed_from_addresses");
     const json_t *blocked = json_object_get(inbox_record, "blocked_from_addresses");
-    if (matches(blocked, from_address))
+    if (rule_matches(blocked, from_address))
         return (struct verdict){"blocked_from_address", "The sender is on the inbox's block list."};
     bool allows_all = json_array_size(json_object_get(allowed, "addresses")) == 0 &&
                       json_array_size(json_object_get(allowed, "domains")) == 0;
-    if (!allows_all && !matches(allowed, from_address))
+    if (!allows_all && !rule_matches(allowed, from_address))
         return (struct verdict){"not_allowed_from_address", "The sender is not on the inbox's allow list."};
     if (header == DELIVERY_CC && !json_is_true(json_object_get(inbox_record, "allow_cc")))
         return (struct verdict){"not_allowed_cc_address", "The inbox may not be reached by Cc."};
@@ -153,10 +153,11 @@ static json_t *read_entries(const struct json_input *in, const char *name, bool 
     json_array_foreach (validate_array(in, name, false, RULE_ENTRIES_MAX), i, entry) {
         struct location location = {.parent = &list_location, .index = i};
         if (!json_is_string(entry))
-            validation_fail(in->validation, &location, "string_type", "Input should be a valid string");
+            validation_add_problem(in->validation, &location, "string_type",
+                                   "Input should be a valid string");
         else if (!is_valid(json_string_value(entry)))
-            validation_fail(in->validation, &location, "value_error",
-                            "value is not a valid address or domain");
+            validation_add_problem(in->validation, &location, "value_error",
+                                   "value is not a valid address or domain");
         else
             json_array_append(result, entry);
     }
@@ -184,7 +185,7 @@ json_t *inbox_settings_read(json_t *body, struct validation *validation)
     const char *name = validate_line(&in, "name", true);
     const char *address = validate_line(&in, "email_address", true);
     if (address != NULL && !address_is_valid(address))
-        validate_fail(&in, "email_address", "value_error", "value is not a valid email address");
+        validate_add_problem(&in, "email_address", "value_error", "value is not a valid email address");
     json_t *settings = json_pack("{s:s?, s:s?, s:s?}", "id", id, "name", name, "email_address", address);
     for (size_t i = 0; i < ARRAY_LEN(switches); i++)
         json_object_set_new(settings, switches[i], json_boolean(validate_boolean(&in, switches[i], true)));

@@ -41,7 +41,7 @@ static int add_key(sqlite3 *db, const char *key)
                          clock_realtime_ms(clock_system()));
 }
 
-int keys_is_known(struct database *database, const char *key)
+int keys_is_valid(struct database *database, const char *key)
 {
     if (!is_well_formed(key))
         return 0;

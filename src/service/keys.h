@@ -17,7 +17,7 @@
 #include "service/tables.h"
 
 /* Return: 1 if the key is valid; 0 for any other text; or -errno. */
-int keys_is_known(struct database *database, const char *key);
+int keys_is_valid(struct database *database, const char *key);
 
 /* Makes the first key if there never was one, or finishes an interrupted start. Return: 0 or -errno. */
 int keys_establish_first(struct database *database, int dir_fd);

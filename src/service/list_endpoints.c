@@ -44,14 +44,14 @@ static void read_list(struct list_query *query, const char *name, const char *va
         *list = json_array();
     _cleanup_json_ json_t *items = value[0] == '[' ? json_loads(value, 0, NULL) : json_pack("[s]", value);
     if (*list == NULL || items == NULL)
-        validate_fail(&query->in, name, "list_type", "Input should be a valid list");
+        validate_add_problem(&query->in, name, "list_type", "Input should be a valid list");
     size_t i;
     json_t *item;
     json_array_foreach (items, i, item) {
         if (!json_is_string(item))
-            validate_fail(&query->in, name, "string_type", "Input should be a valid string");
+            validate_add_problem(&query->in, name, "string_type", "Input should be a valid string");
         else if (json_array_size(*list) >= LIST_MAX)
-            validate_fail(&query->in, name, "too_long", "List has too many items");
+            validate_add_problem(&query->in, name, "too_long", "List has too many items");
         else
             json_array_append(*list, item);
     }
@@ -63,10 +63,11 @@ static void read_limit(struct list_query *query, const char *name, const char *v
     long long limit = strtoll(value, &end, 10);
     bool is_number = *end == '\0' && strspn(value, "0123456789+-") == strlen(value);
     if (!is_number)
-        validate_fail(&query->in, name, "int_parsing",
-                      "Input should be a valid integer, unable to parse string as an integer");
+        validate_add_problem(&query->in, name, "int_parsing",
+                             "Input should be a valid integer, unable to parse string as an integer");
     else if (limit < 1)
-        validate_fail(&query->in, name, "greater_than_equal", "Input should be greater than or equal to 1");
+        validate_add_problem(&query->in, name, "greater_than_equal",
+                             "Input should be greater than or equal to 1");
     else
         query->limit = limit < LIMIT_MAX ? limit : LIMIT_MAX;
 }
@@ -85,10 +86,10 @@ static enum MHD_Result read_argument(void *context, enum MHD_ValueKind kind, con
         read_limit(query, name, value);
     } else if (strcmp(name, "valid_only") == 0) {
         if (!validate_read_boolean_word(value, &query->valid_only))
-            validate_fail(&query->in, name, "bool_parsing",
-                          "Input should be a valid boolean, unable to interpret input");
+            validate_add_problem(&query->in, name, "bool_parsing",
+                                 "Input should be a valid boolean, unable to interpret input");
     } else if (strcmp(name, "search_term") == 0 && !g_utf8_validate(value, -1, NULL)) {
-        validate_fail(&query->in, name, "string_unicode", "Input should be a valid string in UTF-8");
+        validate_add_problem(&query->in, name, "string_unicode", "Input should be a valid string in UTF-8");
     } else if (strcmp(name, "search_term") == 0) {
         free(query->search_term);
         query->search_term = message_fold(value);
@@ -99,8 +100,8 @@ static enum MHD_Result read_argument(void *context, enum MHD_ValueKind kind, con
 /* ---------------------------------------------------------------- the answer */
 
 /* `changes`: how often the list changed. The list has about as many emails. */
-static int prepare(sqlite3 *db, const struct list_query *query, enum email_side side, int64_t changes,
-                   sqlite3_stmt **ret_statement)
+static int prepare_list(sqlite3 *db, const struct list_query *query, enum email_side side, int64_t changes,
+                        sqlite3_stmt **ret_statement)
 {
     _cleanup_strbuf_ struct strbuf sql = STRBUF_INIT(4096);
     _cleanup_free_ char *inbox_ids = json_dumps(query->inbox_ids, JSON_COMPACT);
@@ -209,7 +210,7 @@ static int answer_emails(const struct request *request, const struct list_query 
     int64_t changes = 0;
     error = count_changes(db, query, request->side, &changes);
     if (error == 0)
-        error = prepare(db, query, request->side, changes, &reply->records->statement);
+        error = prepare_list(db, query, request->side, changes, &reply->records->statement);
     return error == 0 ? add_etag(request, changes, reply) : error;
 }
 

@@ -25,7 +25,7 @@ static const char *unix_path(const char *text)
 
 /* ECONNREFUSED means that a killed service left the socket behind. The probe does not wait for a service
  * whose queue is full. */
-static void remove_stale(const struct sockaddr_un *address)
+static void remove_stale_socket(const struct sockaddr_un *address)
 {
     struct stat status;
     if (lstat(address->sun_path, &status) != 0 || !S_ISSOCK(status.st_mode))
@@ -45,7 +45,7 @@ static int open_unix(const char *path, int *ret_fd)
     if (strlen(path) >= sizeof(address.sun_path))
         return -ENAMETOOLONG;
     memcpy(address.sun_path, path, strlen(path) + 1);
-    remove_stale(&address);
+    remove_stale_socket(&address);
     _cleanup_close_ int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     /* On Linux the mode of the socket becomes the mode of its name, so other users can never connect. */
     if (fd < 0 || fchmod(fd, 0600) != 0 || bind(fd, (struct sockaddr *)&address, sizeof(address)) != 0 ||
@@ -62,7 +62,7 @@ static bool is_port(const char *text)
     return len > 0 && len <= 5 && strspn(text, "0123456789") == len && strtol(text, NULL, 10) <= PORT_MAX;
 }
 
-static int resolve(const char *text, struct addrinfo **ret_info)
+static int resolve_address(const char *text, struct addrinfo **ret_info)
 {
     const char *colon = strrchr(text, ':');
     if (colon == NULL || colon == text || !is_port(colon + 1))
@@ -79,7 +79,7 @@ static int resolve(const char *text, struct addrinfo **ret_info)
     return result == 0 ? 0 : result == EAI_MEMORY ? -ENOMEM : -EINVAL;
 }
 
-static int describe(int fd, char **ret_address)
+static int describe_address(int fd, char **ret_address)
 {
     struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(address);
@@ -98,7 +98,7 @@ static int describe(int fd, char **ret_address)
 static int open_inet(const char *text, int *ret_fd, char **ret_address)
 {
     struct addrinfo *info = NULL;
-    int error = resolve(text, &info);
+    int error = resolve_address(text, &info);
     if (error != 0)
         return error;
     _cleanup_close_ int fd = socket(info->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
@@ -108,7 +108,7 @@ static int open_inet(const char *text, int *ret_fd, char **ret_address)
         error = -errno;
     freeaddrinfo(info);
     if (error == 0)
-        error = describe(fd, ret_address);
+        error = describe_address(fd, ret_address);
     if (error == 0)
         *ret_fd = TAKE_FD(fd);
     return error;
@@ -135,7 +135,7 @@ void listener_remove(const char *address)
         unlink(path);
 }
 
-bool listener_is_beyond_this_machine(const char *address)
+bool listener_accepts_other_machines(const char *address)
 {
     static const char *const local[] = {unix_prefix, "127.", "[::1]:"};
     for (size_t i = 0; i < ARRAY_LEN(local); i++) {

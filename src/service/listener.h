@@ -17,6 +17,6 @@ int listener_open(const char *text, int *ret_fd, char **ret_address);
 void listener_remove(const char *address);
 
 /* Returns true if other machines can connect to the address. */
-bool listener_is_beyond_this_machine(const char *address);
+bool listener_accepts_other_machines(const char *address);
 
 #endif

@@ -60,7 +60,7 @@ char *message_ascii_address(const char *address)
     return ascii;
 }
 
-int message_name(struct message *message, const char *domain)
+int message_make_id(struct message *message, const char *domain)
 {
     char id[37];
     int error = random_uuid(id);
@@ -144,7 +144,7 @@ struct message_reading {
     size_t bytes_len;
 };
 
-static void cut(char *text, size_t max_bytes)
+static void truncate_text(char *text, size_t max_bytes)
 {
     text[character_cut(text, strlen(text), max_bytes)] = '\0';
 }
@@ -160,7 +160,7 @@ static struct span skip_mbox_line(const char *raw, size_t len)
 
 /* ---- parts */
 
-static int list_attachment(struct message *message, const struct mime_entity *part)
+static int add_attachment(struct message *message, const struct mime_entity *part)
 {
     size_t count = message->attachments_len;
     if (count == ATTACHMENTS_MAX)
@@ -184,7 +184,7 @@ static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
     struct message_reading *reading = context;
     const char *words = NULL;
     if (role == MIME_ATTACHMENT && reading->message != NULL)
-        return list_attachment(reading->message, leaf);
+        return add_attachment(reading->message, leaf);
     if (role == MIME_ATTACHMENT) {
         if (reading->skipped-- > 0)
             return 0;
@@ -220,18 +220,18 @@ static int read_line(struct span value, char **ret_text)
     if (error != 0)
         return error;
     character_replace(*ret_text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
-    cut(*ret_text, LINE_MAX_BYTES);
+    truncate_text(*ret_text, LINE_MAX_BYTES);
     return 0;
 }
 
 /* Adds a text that is not an address, so that an answer to all includes the text. If replaced characters make
  * the text look like an address, a U+FFFD is added, which no address has. */
-static int add_unreadable(void *others, const char *item, size_t len)
+static int add_unparsable(void *others, const char *item, size_t len)
 {
     g_autofree char *text = g_utf8_make_valid(item, (gssize)len);
     character_replace(text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
     g_strstrip(text);
-    cut(text, NAME_MAX_BYTES);
+    truncate_text(text, NAME_MAX_BYTES);
     struct address_list readable = {0};
     int error = address_list_parse(&readable, text, NULL);
     address_list_release(&readable);
@@ -254,13 +254,13 @@ static int read_addresses(struct span header, const char *field, json_t **ret_li
            mime_next_field(&header, field, &value)) {
         _cleanup_free_ char *text = strndup(value.bytes, value.len);
         error =
-            text != NULL ? address_list_parse_each(&addresses, text, add_unreadable, *ret_others) : -ENOMEM;
+            text != NULL ? address_list_parse_each(&addresses, text, add_unparsable, *ret_others) : -ENOMEM;
     }
     for (size_t i = 0; i < addresses.len && error == 0; i++) {
         const struct address *address = &addresses.items[i];
         if (address->name != NULL) {
             character_replace(address->name, CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
-            cut(address->name, NAME_MAX_BYTES);
+            truncate_text(address->name, NAME_MAX_BYTES);
         }
         json_t *item = json_pack("{s:s, s:s?}", "address", address->address, "name", address->name);
         error = json_array_append_new(*ret_list, item) == 0 ? 0 : -ENOMEM;

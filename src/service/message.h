@@ -59,7 +59,7 @@ struct message {
 void message_release(struct message *message);
 
 /* Sets message_id to "<random@domain>". Return: 0 or -errno. */
-int message_name(struct message *message, const char *domain);
+int message_make_id(struct message *message, const char *domain);
 
 /* Returns the address with its domain in ASCII (RFC 5890), or unchanged if the domain has no such form. The
  * caller frees it. NULL when out of memory. */

@@ -84,7 +84,7 @@ static GMimeObject *new_attachment(const struct message_attachment *attachment)
 
 /* Returns true if mail servers take the bytes unchanged (RFC 5321 sections 4.1.1.4 and 4.5.3.1.6, RFC 6152).
  */
-static bool is_fit(const char *text, size_t len)
+static bool is_fit_for_smtp(const char *text, size_t len)
 {
     size_t line = 0;
     for (size_t i = 0; i < len; i++) {
@@ -100,7 +100,7 @@ static bool is_fit(const char *text, size_t len)
 static GMimeObject *new_forwarded(const struct message *message)
 {
     static const char name[] = "forwarded.eml";
-    if (!is_fit(message->forwarded, message->forwarded_len)) {
+    if (!is_fit_for_smtp(message->forwarded, message->forwarded_len)) {
         _cleanup_object_ GMimeDataWrapper *content = new_content(message->forwarded, message->forwarded_len);
         return new_file("application", "octet-stream", name, content);
     }
@@ -216,7 +216,7 @@ char *message_write(const struct message *message, size_t *ret_len)
     g_mime_format_options_free(options);
     g_mime_stream_mem_set_owner(GMIME_STREAM_MEM(memory), FALSE);
     GByteArray *bytes = g_mime_stream_mem_get_byte_array(GMIME_STREAM_MEM(memory));
-    if (message->forwarded != NULL && is_fit(message->forwarded, message->forwarded_len))
+    if (message->forwarded != NULL && is_fit_for_smtp(message->forwarded, message->forwarded_len))
         insert_forwarded(bytes, (struct span){message->forwarded, message->forwarded_len});
     *ret_len = bytes->len;
     return (char *)g_byte_array_free(bytes, FALSE);

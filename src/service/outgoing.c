@@ -56,7 +56,7 @@ int outgoing_add(sqlite3 *db, enum outgoing_kind kind, int64_t email, const char
 
 /* ---------------------------------------------------------------- attempts */
 
-void outgoing_explain(struct outgoing_result *result, const char *format, ...)
+void outgoing_set_reason(struct outgoing_result *result, const char *format, ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -69,7 +69,7 @@ void outgoing_explain(struct outgoing_result *result, const char *format, ...)
 
 /* If a row is due later than the longest pause from now, the clock was set back, and the row counts as due.
  * Return: 0; -ENOENT if no row is due; -errno. */
-static int take_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
+static int find_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
 {
     _cleanup_reader_ struct connection *connection = NULL;
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
@@ -123,8 +123,8 @@ static void sleep_until_commit(struct outgoing *outgoing, uint64_t commits, int6
 }
 
 /* Repeats until the result is recorded: otherwise the thread would send this row again and again. */
-static void record(struct outgoing *outgoing, const struct outgoing_row *row,
-                   const struct outgoing_result *result)
+static void record_result(struct outgoing *outgoing, const struct outgoing_row *row,
+                          const struct outgoing_result *result)
 {
     struct backoff backoff = {PAUSE_MIN_MS, POLL_MS * 60, 0};
     for (;;) {
@@ -145,14 +145,14 @@ static void record(struct outgoing *outgoing, const struct outgoing_row *row,
     }
 }
 
-static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
+static void attempt_row(struct outgoing *outgoing, const struct outgoing_row *row)
 {
     struct outgoing_result result = {0};
     crash_point("outgoing_due");
     int error = outgoing->attempt(outgoing, row, &result);
     if (error != 0) {
         result.outcome = OUTGOING_LATER;
-        outgoing_explain(&result, "the email cannot be read here: %s", strerrordesc_np(-error));
+        outgoing_set_reason(&result, "the email cannot be read here: %s", strerrordesc_np(-error));
     }
     crash_point("outgoing_attempted");
     /* The result of an attempt that outgoing_stop() broke off is not recorded. */
@@ -162,7 +162,7 @@ static void work_on(struct outgoing *outgoing, const struct outgoing_row *row)
     if (result.outcome == OUTGOING_LATER && result.status == 0 && !is_broken_off)
         log_warning("%s", result.reason);
     if (!is_broken_off)
-        record(outgoing, row, &result);
+        record_result(outgoing, row, &result);
     crash_point("outgoing_recorded");
 }
 
@@ -175,9 +175,9 @@ static void *outgoing_thread(void *argument)
     while (!cancel_is_set(&outgoing->cancel)) {
         struct outgoing_row row = {0};
         uint64_t commits = database_commits(outgoing->database);
-        int error = take_due(outgoing, &row);
+        int error = find_due(outgoing, &row);
         if (error == 0)
-            work_on(outgoing, &row);
+            attempt_row(outgoing, &row);
         free(row.address);
         if (error != 0 && error != -ENOENT && !was_said)
             log_error("what is outgoing cannot be read: %s", strerrordesc_np(-error));

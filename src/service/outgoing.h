@@ -86,7 +86,7 @@ int outgoing_start(struct outgoing *outgoing);
 void outgoing_stop(struct outgoing *outgoing);
 
 /* Sets the reason of a result, as one line of plain text. */
-__attribute__((format(printf, 2, 3))) void outgoing_explain(struct outgoing_result *result,
-                                                            const char *format, ...);
+__attribute__((format(printf, 2, 3))) void outgoing_set_reason(struct outgoing_result *result,
+                                                               const char *format, ...);
 
 #endif

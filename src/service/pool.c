@@ -37,7 +37,7 @@ int pool_load(const struct service_context *context, sqlite3 *db, const char *id
 }
 
 /* Stores the file durably. Return: 0 or -errno. */
-static int add(const struct service_context *context, const struct multipart_file *file, char ret_id[37])
+static int add_file(const struct service_context *context, const struct multipart_file *file, char ret_id[37])
 {
     int error = random_uuid(ret_id);
     if (error != 0)
@@ -76,7 +76,7 @@ int endpoint_pool_add(struct request *request, struct reply *reply)
     if (file.len > ATTACHMENTS_MAX_BYTES) {
         reply_error(reply, MHD_HTTP_CONTENT_TOO_LARGE, "The file is over 10,000,000 bytes.");
     } else {
-        error = add(request->context, &file, id);
+        error = add_file(request->context, &file, id);
         if (error == 0)
             reply_json(reply, MHD_HTTP_OK, json_pack("{s:s}", "id", id));
     }

@@ -87,7 +87,7 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
 }
 
 /* 530 (authentication required) is not about the message, at any step of SMTP. */
-static void judge(const struct relay_transfer *transfer, long status, struct outgoing_result *result)
+static void set_result(const struct relay_transfer *transfer, long status, struct outgoing_result *result)
 {
     bool is_done = transfer->base.result == CURLE_OK;
     bool has_begun = transfer->base.has_begun;
@@ -97,11 +97,11 @@ static void judge(const struct relay_transfer *transfer, long status, struct out
     if (is_done)
         return;
     if (status >= 400)
-        outgoing_explain(result, "the relay answered: %s", strbuf_str(&transfer->answer));
+        outgoing_set_reason(result, "the relay answered: %s", strbuf_str(&transfer->answer));
     else if (has_begun)
-        outgoing_explain(result, "the relay did not take a message: %s", transfer_reason(&transfer->base));
+        outgoing_set_reason(result, "the relay did not take a message: %s", transfer_reason(&transfer->base));
     else
-        outgoing_explain(result, "the relay cannot be reached: %s", transfer_reason(&transfer->base));
+        outgoing_set_reason(result, "the relay cannot be reached: %s", transfer_reason(&transfer->base));
 }
 
 static void set_callbacks(struct relay_transfer *message)
@@ -135,13 +135,13 @@ static void transfer_message(const struct relay *relay, struct relay_transfer *m
     /* No length is set: libcurl counts the dots that it adds to the text, and would stop too early. */
     TRANSFER_SET(transfer, CURLOPT_UPLOAD, 1L);
     set_callbacks(message);
-    judge(message, transfer_perform(transfer), result);
+    set_result(message, transfer_perform(transfer), result);
     transfer_release(transfer);
     curl_slist_free_all(recipients);
 }
 
 /* Sets the sender and the text. Return: 0; -ENOENT if there is no such email; -errno. */
-static int load(struct database *database, int64_t outbound, struct relay_transfer *transfer)
+static int load_email(struct database *database, int64_t outbound, struct relay_transfer *transfer)
 {
     _cleanup_reader_ struct connection *connection = NULL;
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
@@ -167,7 +167,7 @@ static int attempt(struct outgoing *outgoing, const struct outgoing_row *row, st
         .text = STRBUF_INIT(MESSAGE_MAX_BYTES),
         .answer = STRBUF_INIT(ANSWER_MAX_BYTES),
     };
-    int error = transfer.recipient != NULL ? load(outgoing->database, row->email, &transfer) : -ENOMEM;
+    int error = transfer.recipient != NULL ? load_email(outgoing->database, row->email, &transfer) : -ENOMEM;
     if (error == 0)
         transfer_message((const struct relay *)outgoing, &transfer, &outgoing->cancel, result);
     free(transfer.sender);
@@ -195,7 +195,7 @@ static int settle(struct outgoing *outgoing, sqlite3 *db, const struct outgoing_
     int error = 0;
     if (result->outcome == OUTGOING_FAILED) {
         _cleanup_strbuf_ struct strbuf reason = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
-        error = sending_give_reason(&reason, row->address, "5.0.0", result->reason);
+        error = sending_append_reason(&reason, row->address, "5.0.0", result->reason);
         if (error == 0)
             error = sending_bounce(db, row->email, relay->domain, strbuf_str(&reason));
         if (error == 0)

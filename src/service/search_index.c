@@ -110,7 +110,7 @@ static int index_batch(struct database *database)
     return database_end_write(database, error);
 }
 
-static int64_t in_ms(int64_t ms)
+static int64_t time_after(int64_t ms)
 {
     return clock_monotonic_ms(clock_system()) + ms;
 }
@@ -121,10 +121,10 @@ static void *index_thread(void *argument)
     bool was_said = false;
     while (!cancel_is_set(&index->cancel)) {
         /* Waits until there is no commit for PAUSE_MS; after a commit, until there is none for QUIET_MS. */
-        int64_t until_ms = in_ms(PATIENCE_MS);
+        int64_t until_ms = time_after(PATIENCE_MS);
         int64_t wait_ms = PAUSE_MS;
-        while (in_ms(0) < until_ms &&
-               database_await_commit(index->database, database_commits(index->database), in_ms(wait_ms),
+        while (time_after(0) < until_ms &&
+               database_await_commit(index->database, database_commits(index->database), time_after(wait_ms),
                                      &index->cancel) == 0)
             wait_ms = QUIET_MS;
         uint64_t commits = database_commits(index->database);
@@ -133,7 +133,7 @@ static void *index_thread(void *argument)
             log_error("messages cannot be indexed for searches: %s", strerrordesc_np(-error));
         was_said = error != 0 && error != -ENOENT;
         if (error != 0)
-            (void)database_await_commit(index->database, commits, in_ms(IDLE_MS), &index->cancel);
+            (void)database_await_commit(index->database, commits, time_after(IDLE_MS), &index->cancel);
     }
     return NULL;
 }

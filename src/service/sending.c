@@ -42,7 +42,8 @@ static const char *read_address(struct validation *validation, const struct loca
                                 const json_t *object, const char **ret_name)
 {
     if (!json_is_object(object)) {
-        validation_fail(validation, location, "model_attributes_type", "Input should be a valid dictionary");
+        validation_add_problem(validation, location, "model_attributes_type",
+                               "Input should be a valid dictionary");
         return NULL;
     }
     struct json_input in = {validation, location, object};
@@ -50,7 +51,7 @@ static const char *read_address(struct validation *validation, const struct loca
     const char *address = validate_line(&in, "address", true);
     if (address == NULL || address_is_valid(address))
         return address;
-    validate_fail(&in, "address", "value_error", "value is not a valid email address");
+    validate_add_problem(&in, "address", "value_error", "value is not a valid email address");
     return NULL;
 }
 
@@ -76,13 +77,13 @@ static void read_from(const struct json_input *in, struct submission *submission
     struct location location = {.parent = in->location, .name = "from_address"};
     json_t *from = json_object_get(in->object, "from_address");
     if (from == NULL || json_is_null(from)) {
-        validate_fail(in, "from_address", "missing", "Field required");
+        validate_add_problem(in, "from_address", "missing", "Field required");
     } else if (!json_is_string(from)) {
         submission->from_address = read_address(in->validation, &location, from, &submission->from_name);
     } else {
         submission->from_address = json_string_value(from);
         if (!address_is_valid(submission->from_address))
-            validate_fail(in, "from_address", "value_error", "value is not a valid email address");
+            validate_add_problem(in, "from_address", "value_error", "value is not a valid email address");
     }
     if (submission->from_name != NULL && submission->from_name[0] == '\0')
         submission->from_name = NULL;
@@ -100,16 +101,17 @@ static void read_type(const struct json_input *in, struct submission *submission
             continue;
         submission->type = (enum message_type)i;
         if (submission->type != MESSAGE_NEW && submission->existing_email_id == NULL)
-            validate_fail(in, "message_type", "value_error", "A reply or forward needs existing_email_id");
+            validate_add_problem(in, "message_type", "value_error",
+                                 "A reply or forward needs existing_email_id");
         return;
     }
-    validate_fail(in, "message_type", "enum", "Input should be 'new', 'reply' or 'forward'");
+    validate_add_problem(in, "message_type", "enum", "Input should be 'new', 'reply' or 'forward'");
 }
 
 static void check_body(const struct json_input *in, const char *name, const char *text)
 {
     if (text != NULL && strlen(text) > DRAFT_BODY_MAX_BYTES)
-        validate_fail(in, name, "string_too_long", "The text is over 8,000,000 bytes");
+        validate_add_problem(in, name, "string_too_long", "The text is over 8,000,000 bytes");
 }
 
 /* The names of all lists are bounded together, because clients refuse the record of an email that is too
@@ -127,12 +129,12 @@ static void check_recipients(const struct json_input *in, const struct submissio
             name_bytes += json_string_length(json_object_get(address, "name"));
     }
     if (count > DRAFT_RECIPIENTS_MAX)
-        validate_fail(in, "to_addresses", "too_long", "The email has too many recipients");
+        validate_add_problem(in, "to_addresses", "too_long", "The email has too many recipients");
     if (count == 0 && !in->validation->has_failed)
-        validate_fail(in, "to_addresses", "too_short", "The email has no recipient");
+        validate_add_problem(in, "to_addresses", "too_short", "The email has no recipient");
     if (name_bytes > NAMES_MAX_BYTES)
-        validate_fail(in, "to_addresses", "too_long",
-                      "The names of the recipients are over 500,000 bytes together");
+        validate_add_problem(in, "to_addresses", "too_long",
+                             "The names of the recipients are over 500,000 bytes together");
 }
 
 static int digest_request(const json_t *body, char ret_digest[65])
@@ -173,7 +175,7 @@ int submission_read(json_t *body, struct validation *validation, struct submissi
     for (size_t i = 0; i < json_array_size(submission->attachment_ids); i++) {
         const struct location location = {.parent = &list_location, .index = i};
         if (!json_is_string(json_array_get(submission->attachment_ids, i)))
-            validation_fail(validation, &location, "string_type", "Input should be a valid string");
+            validation_add_problem(validation, &location, "string_type", "Input should be a valid string");
     }
     submission->idempotency_key = validate_line(&in, "idempotency_key", false);
     if (submission->to == NULL || submission->cc == NULL || submission->bcc == NULL ||
@@ -233,7 +235,7 @@ static json_t *extend_references(const json_t *header)
     return references;
 }
 
-static int enclose(sqlite3 *db, int64_t forwarded, struct message *message)
+static int enclose_email(sqlite3 *db, int64_t forwarded, struct message *message)
 {
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
     int error = query_first(db, &statement, "SELECT raw FROM contents WHERE message = ?", "i", forwarded);
@@ -245,8 +247,8 @@ static int enclose(sqlite3 *db, int64_t forwarded, struct message *message)
 
 /* A reply has In-Reply-To and References (RFC 5322 section 3.6.4), and joins the thread of the existing
  * email. A forward encloses the existing email whole, and begins a thread. */
-static int refer(sqlite3 *db, const struct submission *submission, struct composition *composition,
-                 struct reply *reply)
+static int refer_to_email(sqlite3 *db, const struct submission *submission, struct composition *composition,
+                          struct reply *reply)
 {
     struct message *message = &composition->message;
     _cleanup_statement_ sqlite3_stmt *row = NULL;
@@ -272,7 +274,7 @@ static int refer(sqlite3 *db, const struct submission *submission, struct compos
         return message->in_reply_to != NULL && message->references != NULL ? 0 : -ENOMEM;
     }
     message->forward_depth = sqlite3_column_int64(row, 1) + 1;
-    error = enclose(db, sqlite3_column_int64(row, 3), message);
+    error = enclose_email(db, sqlite3_column_int64(row, 3), message);
     if (error == 0 &&
         (message->forward_depth > FORWARD_DEPTH_MAX || message->forwarded_len > FORWARD_MAX_BYTES))
         return reply_error(reply, MHD_HTTP_CONTENT_TOO_LARGE,
@@ -280,8 +282,8 @@ static int refer(sqlite3 *db, const struct submission *submission, struct compos
     return error;
 }
 
-static int attach(const struct service_context *context, sqlite3 *db, const json_t *ids,
-                  struct message *message, struct reply *reply)
+static int attach_files(const struct service_context *context, sqlite3 *db, const json_t *ids,
+                        struct message *message, struct reply *reply)
 {
     size_t count = json_array_size(ids);
     if (count == 0)
@@ -308,8 +310,8 @@ static int attach(const struct service_context *context, sqlite3 *db, const json
     return 0;
 }
 
-static int fill_in(const struct service_context *context, const struct submission *submission,
-                   const struct service_inbox *sender, struct message *message)
+static int fill_message(const struct service_context *context, const struct submission *submission,
+                        const struct service_inbox *sender, struct message *message)
 {
     const char *name = submission->from_name != NULL ? submission->from_name : service_inbox_name(sender);
     message->date_ms = clock_realtime_ms(clock_system());
@@ -325,10 +327,10 @@ static int fill_in(const struct service_context *context, const struct submissio
     if (message->from == NULL || (submission->subject != NULL && message->subject == NULL) ||
         (message->plain_text == NULL && message->html == NULL))
         return -ENOMEM;
-    return message_name(message, context->domain);
+    return message_make_id(message, context->domain);
 }
 
-static int write_out(struct composition *composition)
+static int write_composition(struct composition *composition)
 {
     int error = message_row_fill(&composition->row, &composition->message);
     if (error == 0)
@@ -346,14 +348,14 @@ static int compose(const struct service_context *context, sqlite3 *db, const str
         return reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with the address to send from.");
     struct message *message = &composition->message;
     if (error == 0)
-        error = fill_in(context, submission, &composition->sender, message);
+        error = fill_message(context, submission, &composition->sender, message);
     if (error == 0 && submission->existing_email_id != NULL && submission->type != MESSAGE_NEW)
-        error = refer(db, submission, composition, reply);
+        error = refer_to_email(db, submission, composition, reply);
     if (error == 0 && reply->status == 0)
-        error = attach(context, db, submission->attachment_ids, message, reply);
+        error = attach_files(context, db, submission->attachment_ids, message, reply);
     if (error != 0 || reply->status != 0)
         return error;
-    return message->subject != NULL ? write_out(composition) : -ENOMEM;
+    return message->subject != NULL ? write_composition(composition) : -ENOMEM;
 }
 
 /* ---------------------------------------------------------------- in the turn to write */
@@ -363,7 +365,7 @@ struct remainder {
     int64_t outbound;       /* the email's seq */
     bool is_pending;        /* some get the email by the relay */
     bool has_failed;        /* some cannot be reached */
-    struct strbuf *reasons; /* see sending_give_reason() */
+    struct strbuf *reasons; /* see sending_append_reason() */
 };
 
 static char *support_address(const char *domain)
@@ -373,8 +375,8 @@ static char *support_address(const char *domain)
 }
 
 /* Adds a row for the relay, or the reason why this recipient cannot be reached. */
-static int add_remaining(const struct service_context *context, sqlite3 *db, const char *address,
-                         struct remainder *remainder)
+static int add_remaining_recipient(const struct service_context *context, sqlite3 *db, const char *address,
+                                   struct remainder *remainder)
 {
     bool is_here = delivery_is_in_domain(address, context->domain);
     if (!is_here && context->has_relay) {
@@ -388,10 +390,10 @@ static int add_remaining(const struct service_context *context, sqlite3 *db, con
     /* An answer to a bounce, which comes from the support address, must not cause another bounce. */
     if (address_equals(address, support))
         return 0;
-    return sending_give_reason(remainder->reasons, address, is_here ? "5.1.1" : "5.4.4",
-                               is_here
-                                   ? "no inbox of this service has this address"
-                                   : "the service has no relay (--relay), which mail to other domains needs");
+    return sending_append_reason(
+        remainder->reasons, address, is_here ? "5.1.1" : "5.4.4",
+        is_here ? "no inbox of this service has this address"
+                : "the service has no relay (--relay), which mail to other domains needs");
 }
 
 /* Writes the record of a sent email (interface, GET /api/v1/email/outbound). */
@@ -421,13 +423,13 @@ static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
 static const int64_t daily_limits[] = {
     [SERVICE_TIER_NONE] = 0, [SERVICE_TIER_FREE] = 10, [SERVICE_TIER_PAID] = 1000};
 
-static void reply_id(struct reply *reply, const char *id)
+static void reply_with_id(struct reply *reply, const char *id)
 {
     reply_json(reply, MHD_HTTP_OK, json_pack("{s:s}", "id", id));
 }
 
 /* Sets the reply if the key was used before. Return: 0 or -errno. */
-static int check_key(sqlite3 *db, const struct submission *submission, struct reply *reply)
+static int check_idempotency_key(sqlite3 *db, const struct submission *submission, struct reply *reply)
 {
     if (submission->idempotency_key == NULL)
         return 0;
@@ -438,11 +440,11 @@ static int check_key(sqlite3 *db, const struct submission *submission, struct re
         return error == -ENOENT ? 0 : error;
     if (strcmp(query_column_text(statement, 0), submission->digest) != 0)
         return reply_error(reply, MHD_HTTP_CONFLICT, "The idempotency key was used for another request.");
-    reply_id(reply, query_column_text(statement, 1));
+    reply_with_id(reply, query_column_text(statement, 1));
     return 0;
 }
 
-static int check_limit(sqlite3 *db, const struct service_context *context, struct reply *reply)
+static int check_daily_limit(sqlite3 *db, const struct service_context *context, struct reply *reply)
 {
     int64_t limit = daily_limits[context->tier];
     if (limit == 0)
@@ -471,10 +473,10 @@ static int distribute(const struct service_context *context, sqlite3 *db, const 
     for (size_t header = 0; header < ARRAY_LEN(lists); header++) {
         for (size_t i = 0; error == 0 && i < json_array_size(lists[header]); i++) {
             const json_t *recipient = json_array_get(lists[header], i);
-            error = delivery_put(db, message, seq, (enum recipient_header)header, recipient);
+            error = delivery_add_email(db, message, seq, (enum recipient_header)header, recipient);
             if (error == -ENOENT)
-                error = add_remaining(context, db, json_string_value(json_object_get(recipient, "address")),
-                                      &remainder);
+                error = add_remaining_recipient(
+                    context, db, json_string_value(json_object_get(recipient, "address")), &remainder);
         }
     }
     if (error == 0 && (remainder.has_failed || remainder.is_pending))
@@ -485,8 +487,9 @@ static int distribute(const struct service_context *context, sqlite3 *db, const 
                                          : error;
 }
 
-static int store(const struct service_context *context, sqlite3 *db, const struct submission *submission,
-                 const struct composition *composition, struct reply *reply)
+static int store_message(const struct service_context *context, sqlite3 *db,
+                         const struct submission *submission, const struct composition *composition,
+                         struct reply *reply)
 {
     char id[37];
     const struct message *message = &composition->message;
@@ -500,7 +503,7 @@ static int store(const struct service_context *context, sqlite3 *db, const struc
         error = query_execute(db, "INSERT INTO idempotency_keys VALUES (?, ?, ?)", "sss",
                               submission->idempotency_key, submission->digest, id);
     if (error == 0)
-        reply_id(reply, id);
+        reply_with_id(reply, id);
     return error;
 }
 
@@ -513,7 +516,7 @@ static int send_once(const struct service_context *context, const struct submiss
     if (error != 0)
         return error;
     _cleanup_composition_ struct composition composition = {0};
-    error = check_key(connection->db, submission, reply);
+    error = check_idempotency_key(connection->db, submission, reply);
     if (error == 0 && reply->status == 0)
         error = compose(context, connection->db, submission, &composition, reply);
     database_return_reader(connection);
@@ -521,11 +524,11 @@ static int send_once(const struct service_context *context, const struct submiss
         error = database_begin_write(context->database, &connection);
     if (error != 0 || reply->status != 0)
         return error;
-    error = check_key(connection->db, submission, reply);
+    error = check_idempotency_key(connection->db, submission, reply);
     if (error == 0 && reply->status == 0)
-        error = check_limit(connection->db, context, reply);
+        error = check_daily_limit(connection->db, context, reply);
     if (error == 0 && reply->status == 0)
-        error = store(context, connection->db, submission, &composition, reply);
+        error = store_message(context, connection->db, submission, &composition, reply);
     return database_end_write(context->database, error);
 }
 
@@ -596,12 +599,13 @@ static int deliver_letter(sqlite3 *db, struct composition *composition, const st
         message->plain_text == NULL)
         return -ENOMEM;
     int64_t seq = 0;
-    int error = message_name(message, domain);
+    int error = message_make_id(message, domain);
     if (error == 0)
-        error = write_out(composition);
+        error = write_composition(composition);
     if (error == 0)
         error = delivery_store(db, message, message->message_id, &composition->row, &seq);
-    return error == 0 ? delivery_put(db, message, seq, DELIVERY_TO, json_array_get(message->to, 0)) : error;
+    return error == 0 ? delivery_add_email(db, message, seq, DELIVERY_TO, json_array_get(message->to, 0))
+                      : error;
 }
 
 int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *domain)
@@ -621,7 +625,7 @@ int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *
     return deliver_letter(db, &composition, inbox, support, "Support", domain);
 }
 
-int sending_give_reason(struct strbuf *reasons, const char *address, const char *status, const char *why)
+int sending_append_reason(struct strbuf *reasons, const char *address, const char *status, const char *why)
 {
     return strbuf_appendf(reasons,
                           "Final-Recipient: rfc822; %s\nAction: failed\nStatus: %s\n"

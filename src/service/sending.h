@@ -31,10 +31,10 @@ enum {
 
 /* Appends the part of a bounce about one recipient, in the form of RFC 3464; `status` is a code of RFC 3463.
  * Return: 0 or the buffer's error. */
-int sending_give_reason(struct strbuf *reasons, const char *address, const char *status, const char *why);
+int sending_append_reason(struct strbuf *reasons, const char *address, const char *status, const char *why);
 
 /* Puts a bounce from support@domain into the inbox that sent an email. `outbound` is the email's seq, and
- * `reasons` the text of sending_give_reason(). The caller has the turn to write. Return: 0 or -errno. */
+ * `reasons` the text of sending_append_reason(). The caller has the turn to write. Return: 0 or -errno. */
 int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char *reasons);
 
 enum message_type {

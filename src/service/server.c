@@ -120,7 +120,7 @@ static void check_head(const struct request *request, const struct request_head 
 /* ---------------------------------------------------------------- the route of a request */
 
 /* A "/" at the end of a path is ignored. */
-static bool matches(const char *pattern, const char *path, struct request *request)
+static bool path_matches(const char *pattern, const char *path, struct request *request)
 {
     size_t parameters = 0;
     for (; *pattern != '\0'; pattern++) {
@@ -140,7 +140,7 @@ static const struct route *find_route(struct request *request, const char *path,
                                       struct reply *reply)
 {
     const struct route *route = routes;
-    while (route < routes + ARRAY_LEN(routes) && !matches(route->pattern, path, request))
+    while (route < routes + ARRAY_LEN(routes) && !path_matches(route->pattern, path, request))
         route++;
     if (route == routes + ARRAY_LEN(routes)) {
         reply_error(reply, MHD_HTTP_NOT_FOUND, "Not Found");
@@ -194,7 +194,7 @@ static void authenticate(struct exchange *exchange)
     int known = 0;
     if (value != NULL && strncasecmp(value, scheme, strlen(scheme)) == 0) {
         const char *key = value + strlen(scheme);
-        known = keys_is_known(request->context->database, key + strspn(key, " "));
+        known = keys_is_valid(request->context->database, key + strspn(key, " "));
     }
     if (known < 0)
         reply_failure(&exchange->reply, known);
@@ -216,7 +216,7 @@ static void reply_too_large(struct exchange *exchange)
 }
 
 /* Checks the body's declared type and length. */
-static void expect_body(struct exchange *exchange)
+static void check_declared_body(struct exchange *exchange)
 {
     struct request *request = &exchange->request;
     const struct route *route = exchange->route;
@@ -253,7 +253,7 @@ static struct exchange *exchange_begin(struct server *server, struct MHD_Connect
     if (exchange->reply.status == 0)
         exchange->route = find_route(request, path, method, &exchange->reply);
     if (exchange->reply.status == 0)
-        expect_body(exchange);
+        check_declared_body(exchange);
 
     /* With "Expect", or if the body is too long to be discarded, a refusal is sent before the body is read.
      */
@@ -332,12 +332,12 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 
 /* Answers a complete request. Without a valid key the connection stays idle, so that it can be shut down if
  * the client reads no answers. */
-static enum MHD_Result answer(struct exchange *exchange, struct connection *client)
+static enum MHD_Result answer_request(struct exchange *exchange, struct connection *client)
 {
     struct connections *connections = exchange->server->connections;
     const struct route *route = exchange->route;
     if (route != NULL)
-        connections_enter(connections, client, CONNECTION_WORKING);
+        connections_set_phase(connections, client, CONNECTION_WORKING);
     bool closes = exchange->is_last || connections_is_draining(connections);
     bool is_unanswered = route != NULL && exchange->reply.status == 0;
     if (is_unanswered && route->is_large)
@@ -346,7 +346,7 @@ static enum MHD_Result answer(struct exchange *exchange, struct connection *clie
         make_reply(exchange);
     enum MHD_Result result = reply_send(&exchange->reply, exchange->request.connection, closes);
     if (route != NULL)
-        connections_enter(connections, client, CONNECTION_SENDING);
+        connections_set_phase(connections, client, CONNECTION_SENDING);
     return result;
 }
 
@@ -365,11 +365,11 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         if (exchange == NULL)
             return MHD_NO;
         if (exchange->reply.status == 0)
-            connections_enter(server->connections, client, CONNECTION_RECEIVING);
-        return exchange->is_settled ? answer(exchange, client) : MHD_YES;
+            connections_set_phase(server->connections, client, CONNECTION_RECEIVING);
+        return exchange->is_settled ? answer_request(exchange, client) : MHD_YES;
     }
     if (*upload_data_size == 0)
-        return answer(exchange, client);
+        return answer_request(exchange, client);
     bool is_taken = exchange_receive(exchange, upload_data, *upload_data_size);
     *upload_data_size = 0;
     return is_taken ? MHD_YES : MHD_NO;
@@ -387,7 +387,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
         free(exchange);
     }
     if (client != NULL)
-        connections_enter(server->connections, client, CONNECTION_IDLE);
+        connections_set_phase(server->connections, client, CONNECTION_IDLE);
 }
 
 void server_free(struct server *server)

@@ -75,7 +75,7 @@ static void cleanup_service(struct service **service)
     service_stop(*service);
 }
 
-static int explain(char **ret_reason, int error, const char *what, const char *subject)
+static int explain_error(char **ret_reason, int error, const char *what, const char *subject)
 {
     const char *why = error == -EPROTO    ? "it was written by a newer version"
                       : error == -EUCLEAN ? "it is damaged, or none of this service's"
@@ -87,7 +87,7 @@ static int open_directory(struct service *service, const char *data_dir, char **
 {
     service->dir_fd = file_open_dir(AT_FDCWD, data_dir);
     if (service->dir_fd < 0)
-        return explain(ret_reason, service->dir_fd, "cannot open the data directory", data_dir);
+        return explain_error(ret_reason, service->dir_fd, "cannot open the data directory", data_dir);
     /* Another user who can write there could add a key, and read all mail with it. */
     const char *why = file_why_not_private(service->dir_fd);
     if (why != NULL)
@@ -97,7 +97,7 @@ static int open_directory(struct service *service, const char *data_dir, char **
         return 0;
     if (errno == EWOULDBLOCK)
         return reason_give(ret_reason, -EBUSY, "another service is running on %s", data_dir);
-    return explain(ret_reason, -errno, "cannot lock the data directory", data_dir);
+    return explain_error(ret_reason, -errno, "cannot lock the data directory", data_dir);
 }
 
 static int open_data(struct service *service, const struct service_config *config, char **ret_reason)
@@ -110,12 +110,12 @@ static int open_data(struct service *service, const struct service_config *confi
     error =
         tables_open(service->dir_fd, config->is_alone ? DATABASE_ALONE : DATABASE_SHARED, &context->database);
     if (error != 0)
-        return explain(ret_reason, error, "cannot open the database in", data_dir);
+        return explain_error(ret_reason, error, "cannot open the database in", data_dir);
     context->pool_fd = file_open_dir(service->dir_fd, "pool");
     if (context->pool_fd < 0)
-        return explain(ret_reason, context->pool_fd, "cannot open the attachment pool in", data_dir);
+        return explain_error(ret_reason, context->pool_fd, "cannot open the attachment pool in", data_dir);
     error = keys_establish_first(context->database, service->dir_fd);
-    return error != 0 ? explain(ret_reason, error, "cannot make the API key in", data_dir) : 0;
+    return error != 0 ? explain_error(ret_reason, error, "cannot make the API key in", data_dir) : 0;
 }
 
 static int open_door(struct service *service, const struct service_door *door, char **ret_reason)
@@ -138,10 +138,10 @@ static int open_door(struct service *service, const struct service_door *door, c
                                                : smtp_server_start(&config, &open->smtp);
     const char *what = error == -EINVAL ? "neither ADDRESS:PORT, with a numeric address, nor unix:PATH:"
                                         : "cannot listen on";
-    return error != 0 ? explain(ret_reason, error, what, door->listen) : 0;
+    return error != 0 ? explain_error(ret_reason, error, what, door->listen) : 0;
 }
 
-static int start(const struct service_config *config, struct service **ret_service, char **ret_reason)
+static int start_service(const struct service_config *config, struct service **ret_service, char **ret_reason)
 {
     _cleanup_(cleanup_service) struct service *service = calloc(1, sizeof(*service));
     if (service == NULL)
@@ -161,7 +161,7 @@ static int start(const struct service_config *config, struct service **ret_servi
     /* With its own mapping, the memory of a large message returns to the kernel when it is freed. */
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
     if (!validate_is_domain(config->domain))
-        return explain(ret_reason, -EINVAL, "no address can be on the domain", config->domain);
+        return explain_error(ret_reason, -EINVAL, "no address can be on the domain", config->domain);
     int error = open_data(service, config, ret_reason);
     if (error == 0)
         error = relay_start(&config->relay, service->domain, service->context.database, &service->relay,
@@ -186,7 +186,7 @@ int service_start(const struct service_config *config, struct service **ret_serv
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = start(config, ret_service, ret_reason);
+    int error = start_service(config, ret_service, ret_reason);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }

@@ -78,7 +78,7 @@ static const char *check_recipient(void *context, const char *address)
     return error != 0 ? "451 4.3.0 Whether there is such an inbox cannot be seen now; try again later" : NULL;
 }
 
-const char *smtp_server_describe(int error)
+const char *smtp_server_answer(int error)
 {
     switch (error) {
     case 0:
@@ -99,7 +99,7 @@ const char *smtp_server_describe(int error)
     }
 }
 
-static const char *deliver(void *context, const struct smtp_message *message)
+static const char *deliver_message(void *context, const struct smtp_message *message)
 {
     const struct smtp_client *client = context;
     const struct smtp_server_config *config = &client->server->config;
@@ -112,11 +112,11 @@ static const char *deliver(void *context, const struct smtp_message *message)
         .new_inboxes = config->new_inboxes,
     };
     size_t unknown = 0;
-    connections_enter(client->server->connections, client->connection, CONNECTION_WORKING);
+    connections_set_phase(client->server->connections, client->connection, CONNECTION_WORKING);
     int error = delivery_receive(config->database, &delivery, &unknown);
     if (error != 0)
         log_error("a message that came in could not be kept: %s", strerrordesc_np(-error));
-    return smtp_server_describe(error);
+    return smtp_server_answer(error);
 }
 
 /* ---------------------------------------------------------------- a connection */
@@ -139,7 +139,7 @@ static bool send_all(const struct smtp_client *client, const char *bytes, size_t
 static bool send_answers(struct smtp_client *client, const struct smtp_session *session)
 {
     struct connections *connections = client->server->connections;
-    connections_enter(connections, client->connection, CONNECTION_SENDING);
+    connections_set_phase(connections, client->connection, CONNECTION_SENDING);
     bool is_in_message = smtp_session_is_in_message(session);
     bool is_last = smtp_session_is_over(session);
     if (!is_last && !is_in_message && connections_is_draining(connections)) {
@@ -149,8 +149,8 @@ static bool send_answers(struct smtp_client *client, const struct smtp_session *
     if (!send_all(client, strbuf_str(&client->answers), client->answers.len) || is_last)
         return false;
     strbuf_clear(&client->answers);
-    connections_enter(connections, client->connection,
-                      is_in_message ? CONNECTION_RECEIVING : CONNECTION_IDLE);
+    connections_set_phase(connections, client->connection,
+                          is_in_message ? CONNECTION_RECEIVING : CONNECTION_IDLE);
     return true;
 }
 
@@ -180,7 +180,7 @@ static bool begin_tls(struct smtp_client *client, struct smtp_session *session)
     return true;
 }
 
-static void converse(struct smtp_client *client, struct smtp_session *session)
+static void run_session(struct smtp_client *client, struct smtp_session *session)
 {
     char bytes[READ_BYTES];
     size_t len;
@@ -215,7 +215,7 @@ static void client_free(struct smtp_client *client)
     atomic_fetch_sub(&server->clients, 1);
 }
 
-static void serve(struct worker_job *job)
+static void serve_client(struct worker_job *job)
 {
     struct smtp_client *client = (struct smtp_client *)job;
     const struct smtp_server_config *config = &client->server->config;
@@ -230,11 +230,11 @@ static void serve(struct worker_job *job)
         .texts_max_bytes = TEXTS_MAX_BYTES,
         .text_bytes = &client->server->text_bytes,
         .check_recipient = check_recipient,
-        .deliver = deliver,
+        .deliver = deliver_message,
     };
     struct smtp_session *session = NULL;
     if (smtp_session_new(&host, &client->answers, &session) == 0)
-        converse(client, session);
+        run_session(client, session);
     smtp_session_free(session);
     client_free(client);
 }
@@ -242,7 +242,7 @@ static void serve(struct worker_job *job)
 /* ---------------------------------------------------------------- accepting */
 
 /* Takes ownership of the socket. */
-static void welcome(struct smtp_server *server, int fd)
+static void add_client(struct smtp_server *server, int fd)
 {
     static const char busy[] = "421 4.3.2 Too many connections; try again later\r\n";
     const struct timeval idle = {.tv_sec = server->config.idle_ms / 1000,
@@ -259,7 +259,8 @@ static void welcome(struct smtp_server *server, int fd)
         return;
     }
     atomic_fetch_add(&server->clients, 1);
-    *client = (struct smtp_client){.job.run = serve, .server = server, .connection = connection, .fd = fd};
+    *client =
+        (struct smtp_client){.job.run = serve_client, .server = server, .connection = connection, .fd = fd};
     client->answers = STRBUF_INIT(ANSWERS_MAX_BYTES);
     if (worker_pool_submit(server->pool, &client->job) != 0)
         client_free(client);
@@ -271,7 +272,7 @@ static void *accept_clients(void *argument)
     for (;;) {
         int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0)
-            welcome(server, fd);
+            add_client(server, fd);
         else if (errno == EINVAL) /* smtp_server_free() has shut the socket down */
             return NULL;
         else if (errno != ECONNABORTED)

@@ -35,7 +35,7 @@ int smtp_server_start(const struct smtp_server_config *config, struct smtp_serve
 const char *smtp_server_address(const struct smtp_server *server);
 
 /* Returns the answer to a message, by the result of delivery_receive(). */
-const char *smtp_server_describe(int error);
+const char *smtp_server_answer(int error);
 
 /* Accepts no more connections, waits up to 10 seconds for the messages under way, closes all connections, and
  * frees. NULL-safe. */

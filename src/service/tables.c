@@ -30,7 +30,7 @@ static const char *text_of(const json_t *attachment, const char *key)
 }
 
 /* Does not compare generated names, because their number may have changed. */
-static bool is_same(const json_t *before, const json_t *now)
+static bool is_same_attachment(const json_t *before, const json_t *now)
 {
     bool is_generated = strncmp(text_of(now, "filename"), "attachment-", strlen("attachment-")) == 0;
     return strcmp(text_of(before, "content_type"), text_of(now, "content_type")) == 0 &&
@@ -43,7 +43,8 @@ static void keep_ids(const json_t *before, json_t *now)
     size_t index = 0;
     for (size_t i = 0; i < json_array_size(now); i++) {
         json_t *attachment = json_array_get(now, i);
-        while (index < json_array_size(before) && !is_same(json_array_get(before, index), attachment))
+        while (index < json_array_size(before) &&
+               !is_same_attachment(json_array_get(before, index), attachment))
             index++;
         json_t *id = json_object_get(json_array_get(before, index++), "id");
         if (id != NULL)
@@ -51,7 +52,7 @@ static void keep_ids(const json_t *before, json_t *now)
     }
 }
 
-static int update(sqlite3 *db, int64_t seq, json_t *header, const struct message *message)
+static int update_message(sqlite3 *db, int64_t seq, json_t *header, const struct message *message)
 {
     json_t *attachments = message_attachment_records(message);
     keep_ids(json_object_get(header, "attachments"), attachments);
@@ -91,7 +92,7 @@ static int reread_messages(sqlite3 *db)
         /* A message that the service wrote itself keeps its attachments. A full list may have left out later
          * attachments, which may have moved up into it. */
         if (error == 0 && (message.attachments_len < before || before == ATTACHMENTS_MAX))
-            error = update(db, seq, header, &message);
+            error = update_message(db, seq, header, &message);
         message_release(&message);
     }
     return error == -ENOENT ? 0 : error;

@@ -21,8 +21,8 @@ void validation_release(struct validation *validation)
     *validation = (struct validation){0};
 }
 
-void validation_fail(struct validation *validation, const struct location *location, const char *type,
-                     const char *message)
+void validation_add_problem(struct validation *validation, const struct location *location, const char *type,
+                            const char *message)
 {
     if (json_array_size(validation->problems) >= PROBLEMS_MAX)
         return;
@@ -38,10 +38,11 @@ void validation_fail(struct validation *validation, const struct location *locat
                           json_pack("{s:o, s:s, s:s}", "loc", path, "msg", message, "type", type));
 }
 
-void validate_fail(const struct json_input *in, const char *name, const char *type, const char *message)
+void validate_add_problem(const struct json_input *in, const char *name, const char *type,
+                          const char *message)
 {
     struct location location = {.parent = in->location, .name = name};
-    validation_fail(in->validation, &location, type, message);
+    validation_add_problem(in->validation, &location, type, message);
 }
 
 static json_t *member(const struct json_input *in, const char *name, bool is_required)
@@ -50,7 +51,7 @@ static json_t *member(const struct json_input *in, const char *name, bool is_req
     if (value != NULL && !json_is_null(value))
         return value;
     if (is_required)
-        validate_fail(in, name, "missing", "Field required");
+        validate_add_problem(in, name, "missing", "Field required");
     return NULL;
 }
 
@@ -58,7 +59,7 @@ const char *validate_text(const struct json_input *in, const char *name, bool is
 {
     const json_t *value = member(in, name, is_required);
     if (value != NULL && !json_is_string(value))
-        validate_fail(in, name, "string_type", "Input should be a valid string");
+        validate_add_problem(in, name, "string_type", "Input should be a valid string");
     return json_string_value(value);
 }
 
@@ -71,8 +72,8 @@ const char *validate_line(const struct json_input *in, const char *name, bool is
         len++;
     if (text == NULL || text[len] == '\0')
         return text;
-    validate_fail(in, name, "value_error",
-                  "Value should be one line without control characters, not too long");
+    validate_add_problem(in, name, "value_error",
+                         "Value should be one line without control characters, not too long");
     return NULL;
 }
 
@@ -82,7 +83,7 @@ bool validate_boolean(const struct json_input *in, const char *name, bool fallba
     if (value == NULL)
         return fallback;
     if (!json_is_boolean(value))
-        validate_fail(in, name, "bool_type", "Input should be a valid boolean");
+        validate_add_problem(in, name, "bool_type", "Input should be a valid boolean");
     return json_is_true(value);
 }
 
@@ -92,11 +93,11 @@ json_t *validate_array(const struct json_input *in, const char *name, bool is_re
     if (value == NULL)
         return NULL;
     if (!json_is_array(value)) {
-        validate_fail(in, name, "list_type", "Input should be a valid list");
+        validate_add_problem(in, name, "list_type", "Input should be a valid list");
         return NULL;
     }
     if (json_array_size(value) > max_len) {
-        validate_fail(in, name, "too_long", "List has too many items");
+        validate_add_problem(in, name, "too_long", "List has too many items");
         return NULL;
     }
     return value;
@@ -107,7 +108,7 @@ json_t *validate_object(const struct json_input *in, const char *name)
     json_t *value = member(in, name, false);
     if (value == NULL || json_is_object(value))
         return value;
-    validate_fail(in, name, "dict_type", "Input should be a valid dictionary");
+    validate_add_problem(in, name, "dict_type", "Input should be a valid dictionary");
     return NULL;
 }
 

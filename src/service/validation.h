@@ -35,8 +35,8 @@ void validation_release(struct validation *validation);
 #define _cleanup_validation_ _cleanup_(validation_release)
 
 /* Adds a problem at `location`. */
-void validation_fail(struct validation *validation, const struct location *location, const char *type,
-                     const char *message);
+void validation_add_problem(struct validation *validation, const struct location *location, const char *type,
+                            const char *message);
 
 /* An object at `location`. The validate_ functions read one of its members, and return a value that is
  * borrowed from `object`. If the member is missing or wrong, they return NULL; validate_boolean() returns
@@ -48,8 +48,9 @@ struct json_input {
     const json_t *object;
 };
 
-/* Adds a problem of a member. */
-void validate_fail(const struct json_input *in, const char *name, const char *type, const char *message);
+/* Adds a problem at a member of the object. */
+void validate_add_problem(const struct json_input *in, const char *name, const char *type,
+                          const char *message);
 
 /* Reads a text of at most VALIDATE_LINE_MAX_BYTES without control characters. */
 const char *validate_line(const struct json_input *in, const char *name, bool is_required);

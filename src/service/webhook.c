@@ -89,7 +89,7 @@ static struct curl_slist *make_headers(const char *secret, const char *body)
     return headers;
 }
 
-static void judge(const struct webhook_transfer *transfer, long status, struct outgoing_result *result)
+static void set_result(const struct webhook_transfer *transfer, long status, struct outgoing_result *result)
 {
     CURLcode rc = transfer->base.result;
     bool is_unusable = rc == CURLE_URL_MALFORMAT || rc == CURLE_UNSUPPORTED_PROTOCOL;
@@ -101,17 +101,17 @@ static void judge(const struct webhook_transfer *transfer, long status, struct o
                                                                     : OUTGOING_LATER;
     result->is_away = rc != CURLE_OK && !transfer->base.has_begun;
     if (is_forbidden)
-        outgoing_explain(result, "a webhook leads away from this machine: --webhook-anywhere allows that");
+        outgoing_set_reason(result, "a webhook leads away from this machine: --webhook-anywhere allows that");
     else if (rc != CURLE_OK)
-        outgoing_explain(result, "a webhook cannot be sent: %s", transfer_reason(&transfer->base));
+        outgoing_set_reason(result, "a webhook cannot be sent: %s", transfer_reason(&transfer->base));
     else if (!is_done)
-        outgoing_explain(result, "a webhook was answered with %ld", status);
+        outgoing_set_reason(result, "a webhook was answered with %ld", status);
     if (rc == CURLE_OK)
         result->status = (int)status;
 }
 
-static void post(const struct webhook *webhook, const char *url, const char *body, struct cancel *cancel,
-                 struct outgoing_result *result)
+static void send_request(const struct webhook *webhook, const char *url, const char *body,
+                         struct cancel *cancel, struct outgoing_result *result)
 {
     struct webhook_transfer request = {.webhook = webhook};
     struct transfer *transfer = &request.base;
@@ -130,7 +130,7 @@ static void post(const struct webhook *webhook, const char *url, const char *bod
     TRANSFER_SET(transfer, CURLOPT_POSTFIELDS, body);
     TRANSFER_SET(transfer, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
     TRANSFER_SET(transfer, CURLOPT_HTTPHEADER, headers);
-    judge(&request, transfer_perform(transfer), result);
+    set_result(&request, transfer_perform(transfer), result);
     transfer_release(transfer);
     curl_slist_free_all(headers);
 }
@@ -154,7 +154,7 @@ static char *write_body(json_t *content)
 }
 
 /* Loads the URL and the body. Return: 0; -ENOENT if the inbox has no webhook any more; -errno. */
-static int load(struct database *database, int64_t email, char **ret_url, char **ret_body)
+static int load_request(struct database *database, int64_t email, char **ret_url, char **ret_body)
 {
     _cleanup_reader_ struct connection *connection = NULL;
     _cleanup_statement_ sqlite3_stmt *row = NULL;
@@ -183,9 +183,9 @@ static int attempt(struct outgoing *outgoing, const struct outgoing_row *row, st
 {
     _cleanup_free_ char *url = NULL;
     _cleanup_free_ char *body = NULL;
-    int error = load(outgoing->database, row->email, &url, &body);
+    int error = load_request(outgoing->database, row->email, &url, &body);
     if (error == 0)
-        post((const struct webhook *)outgoing, url, body, &outgoing->cancel, result);
+        send_request((const struct webhook *)outgoing, url, body, &outgoing->cancel, result);
     else if (error == -ENOENT)
         result->outcome = OUTGOING_DONE;
     return error == -ENOENT ? 0 : error;

@@ -40,7 +40,7 @@ static void check_record(struct message *message)
     if (message->from == NULL)
         message->from = json_incref(made_up);
     if (message->message_id == NULL)
-        FUZZ_CHECK(message_name(message, "x.example") == 0);
+        FUZZ_CHECK(message_make_id(message, "x.example") == 0);
     _cleanup_json_ json_t *header = message_header(message);
     FUZZ_CHECK(header != NULL);
     _cleanup_free_ char *search_text = message_search_text(message);

@@ -60,13 +60,13 @@ TEST(ending_waits_only_for_busy_connections)
     pthread_t thread;
     pair_add(&idle, connections);
     pair_add(&busy, connections);
-    connections_enter(connections, busy.connection, CONNECTION_SENDING);
+    connections_set_phase(connections, busy.connection, CONNECTION_SENDING);
     assert_false(connections_is_draining(connections));
     assert_int_equal(0, pthread_create(&thread, NULL, end, connections));
     while (!connections_is_draining(connections))
         sched_yield();
     assert_false(is_cut_off(busy.ends[1], 0));
-    connections_enter(connections, busy.connection, CONNECTION_IDLE);
+    connections_set_phase(connections, busy.connection, CONNECTION_IDLE);
     assert_true(is_cut_off(busy.ends[1], 10000));
     assert_true(is_cut_off(idle.ends[1], 10000));
     pair_release(&idle, connections);
@@ -91,13 +91,13 @@ static void add_in_phase(struct pair *pair, struct connections *connections, cha
 {
     pair_add(pair, connections);
     if (strchr("BKW", phase) != NULL)
-        connections_enter(connections, pair->connection, CONNECTION_RECEIVING);
+        connections_set_phase(connections, pair->connection, CONNECTION_RECEIVING);
     if (phase == 'W')
-        connections_enter(connections, pair->connection, CONNECTION_WORKING);
+        connections_set_phase(connections, pair->connection, CONNECTION_WORKING);
     if (phase == 'R')
-        connections_enter(connections, pair->connection, CONNECTION_SENDING);
+        connections_set_phase(connections, pair->connection, CONNECTION_SENDING);
     if (strchr("KR", phase) != NULL)
-        connections_enter(connections, pair->connection, CONNECTION_IDLE);
+        connections_set_phase(connections, pair->connection, CONNECTION_IDLE);
 }
 
 TEST(the_longest_waiting_connection_is_shut_down)
@@ -184,7 +184,7 @@ TEST(a_peer_with_only_busy_connections_is_refused_another)
         pair_add_from(&pairs[at], connections, at < 3 ? "127.0.0.2" : "127.0.0.3");
         assert_int_equal(at == 2, pairs[at].connection == NULL);
         if (pairs[at].connection != NULL)
-            connections_enter(connections, pairs[at].connection, CONNECTION_RECEIVING);
+            connections_set_phase(connections, pairs[at].connection, CONNECTION_RECEIVING);
     }
     for (size_t at = 0; at < 4; at++)
         pair_release(&pairs[at], connections);

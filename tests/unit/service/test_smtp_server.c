@@ -427,5 +427,5 @@ TEST(a_failed_delivery_is_answered_with_its_cause)
         {-ENOENT, "451 4.2.1"}, {-EIO, "451 4.3.0"},    {-EUCLEAN, "451 4.3.0"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-        assert_memory_equal(cases[i].code, smtp_server_describe(cases[i].error), strlen(cases[i].code));
+        assert_memory_equal(cases[i].code, smtp_server_answer(cases[i].error), strlen(cases[i].code));
 }
