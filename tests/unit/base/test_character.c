@@ -38,7 +38,7 @@ static enum character_kind expected_kind(uint32_t code)
     return CHARACTER_PLAIN;
 }
 
-TEST(every_code_point_is_read)
+TEST(every_code_point_is_classified)
 {
     char text[5];
     for (uint32_t code = 0; code < 0x130000; code++) {

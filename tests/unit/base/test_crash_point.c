@@ -28,7 +28,7 @@ static int pass_points(const char *chosen)
     return status;
 }
 
-TEST(only_the_chosen_point_kills)
+TEST(only_the_chosen_crash_point_kills_the_process)
 {
     unsetenv("INBOXFS_CRASH_AT");
     assert_int_equal(WEXITSTATUS(pass_points(NULL)), 7);

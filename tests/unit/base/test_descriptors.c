@@ -42,7 +42,7 @@ TEST(closed_standard_descriptors_are_opened_but_still_fail)
     assert_int_equal(0, WEXITSTATUS(status));
 }
 
-TEST(open_standard_descriptors_are_left_alone)
+TEST(open_standard_descriptors_are_unchanged)
 {
     int before = fcntl(STDOUT_FILENO, F_GETFL);
     descriptors_open_standard();

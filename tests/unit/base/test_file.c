@@ -87,7 +87,7 @@ TEST_WITH(a_partial_write_replaces_nothing, set_up, tear_down)
     assert_int_equal(faccessat(dir, "a.new", F_OK, 0), -1);
 }
 
-TEST_WITH(reads_have_a_maximal_length, set_up, tear_down)
+TEST_WITH(a_file_over_the_maximal_length_is_not_read, set_up, tear_down)
 {
     int dir = dir_fd(state);
     char *bytes = NULL;
@@ -126,7 +126,7 @@ TEST(a_pipe_is_read_to_its_end)
     }
 }
 
-TEST_WITH(input_may_be_a_file, set_up, tear_down)
+TEST_WITH(input_is_read_from_a_file, set_up, tear_down)
 {
     int dir = dir_fd(state);
     assert_int_equal(file_replace_at(dir, "a", "0123456789", 10, 0600), 0);
@@ -152,7 +152,7 @@ TEST_WITH(links_are_not_followed, set_up, tear_down)
     assert_content(dir, "target", "secret");
 }
 
-TEST_WITH(failures_are_reported, set_up, tear_down)
+TEST_WITH(a_failed_read_or_replacement_returns_its_errno, set_up, tear_down)
 {
     int dir = dir_fd(state);
     char *bytes = NULL;

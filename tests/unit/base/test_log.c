@@ -51,7 +51,7 @@ TEST(control_characters_are_replaced)
     }
 }
 
-TEST(messages_below_the_level_are_dropped)
+TEST(messages_less_important_than_the_level_are_dropped)
 {
     char text[200];
     capture(text, sizeof(text), LOG_LEVEL_DEBUG, "hidden");

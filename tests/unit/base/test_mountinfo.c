@@ -7,7 +7,7 @@
 
 #include "support/test.h"
 
-TEST(the_mounts_of_a_type_are_found)
+TEST(the_mounts_of_a_type_are_listed)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     bool found = false;

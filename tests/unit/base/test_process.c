@@ -29,7 +29,7 @@ TEST_WITH(sigterm_sigint_and_sighup_end_the_program, reset_signals, NULL)
     }
 }
 
-TEST_WITH(a_hangup_that_was_ignored_at_the_start_is_ignored, reset_signals, NULL)
+TEST_WITH(a_sighup_that_is_ignored_at_the_start_does_not_end_the_program, reset_signals, NULL)
 {
     sigset_t ending;
     signal(SIGHUP, SIG_IGN);

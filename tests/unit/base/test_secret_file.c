@@ -97,7 +97,7 @@ TEST(a_file_of_root_may_be_open_to_a_group)
     temp_dir_release(&dir);
 }
 
-TEST(a_secret_of_several_lines_is_refused)
+TEST(a_file_that_is_not_one_line_of_text_is_refused)
 {
     static const struct {
         const char *text;

@@ -124,7 +124,7 @@ static void *read_signal_mask(void *ret_mask)
     return NULL;
 }
 
-TEST(threads_take_no_signals)
+TEST(threads_block_all_signals)
 {
     sigset_t mask;
     sigset_t own_before;

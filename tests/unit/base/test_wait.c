@@ -105,7 +105,7 @@ TEST_WITH(a_condition_can_be_destroyed_right_after_its_wait, set_up, tear_down)
     }
 }
 
-TEST_WITH(a_cancel_that_was_set_before_ends_a_wait, set_up, tear_down)
+TEST_WITH(a_cancel_set_before_a_wait_ends_the_wait, set_up, tear_down)
 {
     struct waiter *waiter = *state;
     cancel_set(&waiter->cancel);
@@ -124,7 +124,7 @@ TEST_WITH(a_null_cancel_is_never_set, set_up, tear_down)
     pthread_mutex_unlock(&waiter->lock);
 }
 
-TEST_WITH(a_moved_clock_wakes_a_waiter_at_its_time, set_up, tear_down)
+TEST_WITH(a_waiter_wakes_when_the_clock_reaches_its_time, set_up, tear_down)
 {
     struct waiter *waiter = *state;
     pthread_t thread;
@@ -279,7 +279,7 @@ TEST(the_last_sleeper_is_woken_first)
     close_shop(&shop, hands);
 }
 
-TEST(many_tasks_wake_all_threads)
+TEST(as_many_tasks_as_threads_wake_all_threads)
 {
     struct shop shop;
     struct hand hands[THREADS];
@@ -295,7 +295,7 @@ TEST(many_tasks_wake_all_threads)
     close_shop(&shop, hands);
 }
 
-TEST(a_sleep_ends_at_its_time)
+TEST(a_sleep_ends_when_the_clock_reaches_its_time)
 {
     pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct clock *clock = clock_system();

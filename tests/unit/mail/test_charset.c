@@ -49,7 +49,7 @@ TEST(labels_are_read_as_browsers_read_them)
     check("koi8-u", "\xd0\xa4", "\u043f\u0454");
 }
 
-TEST(other_labels_are_those_of_iconv)
+TEST(labels_outside_the_table_are_read_by_iconv)
 {
     check("iso-8859-2", "\xb1", "\u0105");
     check("iso-2022-jp", "\x1b$B$3\x1b(B!", "\u3053!");
@@ -61,13 +61,13 @@ TEST(other_labels_are_those_of_iconv)
     check("utf-7", "+AOQ-", "\u00e4");
 }
 
-TEST(bytes_undefined_in_windows_are_control_characters)
+TEST(bytes_undefined_in_windows_1252_become_control_characters)
 {
     check("iso-8859-1", "a\x81\xe4", "a\xc2\x81\u00e4");
     check("", "a\x81\xe4", "a\xc2\x81\u00e4");
 }
 
-TEST(without_a_charset_text_is_utf8_or_windows_1252)
+TEST(text_without_a_charset_is_read_as_utf8_or_windows_1252)
 {
     static const char *const labels[] = {"", "us-ascii", "ASCII", "csASCII", "ANSI_X3.4-1968", "ISO646-US"};
     for (size_t i = 0; i < ARRAY_LEN(labels); i++) {
@@ -92,7 +92,7 @@ TEST(utf8_under_a_wrong_label_is_unchanged)
     check("a-label-that-is-longer-than-any-charset-has-one-1", "\xc3\xa4", "\u00e4");
 }
 
-TEST(bytes_that_do_not_fit_are_refused_or_replaced)
+TEST(bytes_that_do_not_fit_their_charset_are_refused_or_replaced)
 {
     static const struct {
         const char *label;
@@ -174,7 +174,7 @@ static bool is_mapped(const char *library)
 }
 
 /* A header of 45 MB that names these charsets in turn once took 166 s. */
-TEST(the_library_of_a_charset_is_loaded_once)
+TEST(the_library_of_a_charset_stays_loaded)
 {
     static const char *const labels[] = {"koi8-r",     "windows-1251", "euc-jp",  "iso-8859-3",
                                          "iso-8859-4", "windows-1253", "ibm-037", "ibm-500"};

@@ -32,7 +32,7 @@ static const char *text_of(const struct content_folder *folder, const char *name
     return entry->bytes;
 }
 
-TEST(texts_become_body_files)
+TEST(bodies_become_files_of_the_folder)
 {
     static const struct {
         const char *json;
@@ -129,14 +129,14 @@ TEST(characters_that_a_terminal_obeys_are_replaced)
     content_folder_release(&folder);
 }
 
-TEST(mail_of_pictures_alone_is_not_empty)
+TEST(an_email_of_pictures_alone_has_a_body)
 {
     struct content_folder folder = folder_of("{\"html\":\"<img src='cid:1'>\"}");
     assert_true(strlen(text_of(&folder, "body.txt")) > 0);
     content_folder_release(&folder);
 }
 
-TEST(names_of_attachments_are_made_safe)
+TEST(names_of_attachments_become_safe_and_unique)
 {
     static const struct {
         const char *filename; /* in JSON */
@@ -215,7 +215,7 @@ TEST(a_thousand_files_of_one_name_get_unique_names)
     content_folder_release(&folder);
 }
 
-TEST(earlier_emails_have_files)
+TEST(each_earlier_email_of_the_thread_has_a_file)
 {
     struct content_folder folder = folder_of(
         "{\"plain_text\":\"x\",\"previous_emails\":["

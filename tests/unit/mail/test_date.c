@@ -49,7 +49,7 @@ TEST(iso_8601_is_read)
     }
 }
 
-TEST(text_that_is_no_date_is_refused)
+TEST(text_that_is_not_a_date_is_refused)
 {
     static const char *const cases[] = {
         "",
@@ -94,7 +94,7 @@ TEST(text_that_is_no_date_is_refused)
 }
 
 /* Each value means 2026-11-20T10:14:36Z. */
-TEST(dates_are_read_as_mail_programs_write_them)
+TEST(date_headers_of_mail_programs_are_read)
 {
     static const char *const cases[] = {
         /* RFC 5322 with its obsolete forms */
@@ -186,7 +186,7 @@ TEST(headers_without_a_date_are_refused)
     assert_int_equal(header_date_parse(longest, 998, &ms), 0);
 }
 
-TEST(written_json_is_read_again)
+TEST(a_written_date_is_read_again)
 {
     for (int64_t ms = INT64_C(-62167219200000); ms < INT64_C(253402300799999); ms += INT64_C(86399999) * 13) {
         char text[32];
@@ -198,7 +198,7 @@ TEST(written_json_is_read_again)
     }
 }
 
-TEST(years_without_four_digits_are_clamped)
+TEST(years_outside_0000_to_9999_are_clamped)
 {
     char text[32];
     date_format(INT64_MIN, text);

@@ -16,7 +16,7 @@ static int read_content(const char *text, struct email_content *ret)
     return email_content_from_text(text, strlen(text), ret);
 }
 
-TEST(a_published_record_is_read_whole)
+TEST(content_of_the_published_form_is_read_whole)
 {
     static const char text[] =
         "{\"id\":\"e-2\",\"inbox_id\":\"i-1\",\"subject\":\"Re: lunch\",\"date\":\"2026-11-20T10:00:00Z\","
@@ -55,7 +55,7 @@ TEST(a_published_record_is_read_whole)
     assert_int_equal(content.previous_emails[0].previous_emails_len, 0);
 }
 
-TEST(null_and_odd_values_are_ignored)
+TEST(values_of_other_types_are_ignored)
 {
     static const char text[] =
         "{\"id\":7,\"plain_text\":null,\"html\":[1],\"prompt\":{},\"subject\":5,\"date\":\"soon\","
@@ -80,7 +80,7 @@ TEST(null_and_odd_values_are_ignored)
     assert_int_equal(content.previous_emails_len, 1);
 }
 
-TEST(text_that_is_no_address_is_kept)
+TEST(the_first_text_that_is_not_an_address_is_kept)
 {
     static const struct {
         const char *to; /* the recipients, in JSON */
@@ -160,7 +160,7 @@ TEST(half_a_surrogate_pair_becomes_a_replacement_character)
     assert_memory_equal(content.plain_text.bytes, "a\0b", 4);
 }
 
-TEST(a_value_that_is_no_content_is_refused)
+TEST(a_value_that_is_not_content_is_refused)
 {
     static const struct {
         const char *text;
@@ -183,7 +183,7 @@ TEST(a_value_that_is_no_content_is_refused)
     }
 }
 
-TEST(lists_are_bounded)
+TEST(the_number_of_attachments_is_bounded)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(4 << 20);
     strbuf_append_str(&text, "{\"attachments\":[{\"id\":\"a\"}");

@@ -124,7 +124,7 @@ TEST(a_stem_begins_with_the_date_and_ends_with_the_key)
 }
 
 /* The subject and the key are random bytes from a fixed seed, in many lengths. */
-TEST(no_subject_makes_an_unsafe_name)
+TEST(stems_of_random_subjects_are_safe_names)
 {
     unsigned int seed = 12345;
     for (unsigned int round = 0; round < 5000; round++) {
@@ -145,7 +145,7 @@ TEST(no_subject_makes_an_unsafe_name)
     }
 }
 
-TEST(a_huge_subject_is_cut_soon)
+TEST(a_huge_subject_makes_a_short_stem)
 {
     _cleanup_free_ char *subject = malloc(10 * 1000 * 1000 + 1);
     assert_non_null(subject);
@@ -160,7 +160,7 @@ TEST(a_huge_subject_is_cut_soon)
     assert_true(strlen(stem) <= 17 + 60 + 9);
 }
 
-TEST(a_stem_that_is_taken_gets_more_of_the_key)
+TEST(each_attempt_and_each_key_makes_another_stem)
 {
     char previous[300] = "stem";
     for (unsigned int attempt = 1; attempt < 20; attempt++) {
@@ -176,7 +176,7 @@ TEST(a_stem_that_is_taken_gets_more_of_the_key)
     }
 }
 
-TEST(texts_become_folder_names)
+TEST(texts_become_harmless_names_of_folders)
 {
     static const struct {
         const char *text;
@@ -212,7 +212,7 @@ TEST(texts_become_folder_names)
     assert_true(file_name_is_valid(invalid));
 }
 
-TEST(temporary_files_and_backups_are_known_by_their_names)
+TEST(names_of_temporary_files_and_backups_are_recognised)
 {
     static const char *const temporary[] = {".", ".hidden", ".x.swp", ".#a",   "a~",
                                             "~", "a.tmp",   "a.part", "a.swp", "4913"};
@@ -230,7 +230,7 @@ TEST(temporary_files_and_backups_are_known_by_their_names)
         assert_false(file_name_is_temporary(others[i]) || file_name_is_backup(others[i]));
 }
 
-TEST(numbers_go_before_the_extension)
+TEST(a_number_is_put_before_the_extension)
 {
     static const struct {
         const char *name;
@@ -279,7 +279,7 @@ TEST(a_number_is_removed_from_a_numbered_name)
     }
 }
 
-TEST(numbered_names_stay_short_enough)
+TEST(a_long_name_is_cut_before_its_number)
 {
     for (size_t len = 240; len <= 255; len++) {
         char name[300];
@@ -334,7 +334,7 @@ TEST(a_valid_name_is_text_without_controls_or_slashes)
     assert_false(file_name_is_valid(name));
 }
 
-TEST(names_that_differ_only_in_case_or_normalisation_fold_into_one)
+TEST(names_that_differ_only_in_case_or_normalisation_have_equal_folds)
 {
     static const char *const same[][2] = {
         {"A.txt", "a.TXT"},         {"\u00dcber", "u\u0308BER"},

@@ -27,7 +27,7 @@ static void assert_joined(const char *flowed, const char *expected)
     assert_text(flowed, false, expected);
 }
 
-TEST(wrapped_paragraphs_are_one_line)
+TEST(wrapped_paragraphs_become_one_line)
 {
     assert_joined("", "");
     assert_joined("Hello\n", "Hello\n");
@@ -49,7 +49,7 @@ TEST(delsp_removes_the_blank_at_the_end_of_a_line)
     assert_text("one\n-- \nAnn\n", true, "one\n-- \nAnn\n");
 }
 
-TEST(the_blank_before_from_or_a_mark_is_removed)
+TEST(the_blank_before_from_or_a_quote_mark_is_removed)
 {
     assert_joined(" From here\n", "From here\n");
     assert_joined(" > no quote\n", "> no quote\n");

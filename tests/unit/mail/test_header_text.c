@@ -92,7 +92,7 @@ TEST(a_character_may_begin_in_one_word_and_end_in_the_next)
     check(header_text_decode, readings, ARRAY_LEN(readings));
 }
 
-TEST(text_that_is_no_encoded_word_stays_as_written)
+TEST(text_that_is_not_an_encoded_word_is_unchanged)
 {
     static const struct reading readings[] = {
         {"=?utf-8?x?abc?=", "=?utf-8?x?abc?="},
@@ -105,7 +105,7 @@ TEST(text_that_is_no_encoded_word_stays_as_written)
     check(header_text_decode, readings, ARRAY_LEN(readings));
 }
 
-TEST(undecodable_bytes_are_replaced_alone)
+TEST(only_undecodable_bytes_are_replaced)
 {
     static const struct reading readings[] = {
         {"Gr\xfc\xdf"
@@ -190,7 +190,7 @@ TEST(a_parameter_may_have_a_charset_and_pieces)
     check_name("attachment; filename*1000000000000000000000=a; filename*100=b", NULL);
 }
 
-TEST(a_parameter_may_be_encoded_words_or_bare_bytes)
+TEST(a_parameter_may_have_encoded_words_or_undeclared_bytes)
 {
     check_name("attachment; filename=\"=?UTF-8?B?0L7RgtGH0ZHRgi5wZGY=?=\"",
                "\xd0\xbe\xd1\x82\xd1\x87\xd1\x91\xd1\x82.pdf");

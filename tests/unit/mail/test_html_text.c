@@ -234,7 +234,7 @@ static void append_repeated(struct strbuf *html, const char *text, size_t times)
         strbuf_append_str(html, text);
 }
 
-TEST(the_text_behind_deep_nesting_is_read)
+TEST(text_after_deep_nesting_is_read)
 {
     static const char *const tags[] = {"<div>", "<b>",        "<blockquote>", "<ul><li>", "<table><tr><td>",
                                        "<pre>", "<a href=x>", "<form>",       "<font>",   "<span hidden=''>"};
@@ -278,7 +278,7 @@ TEST(tags_of_many_attributes_are_read_in_linear_time)
     }
 }
 
-TEST(html_cut_at_any_token_is_read)
+TEST(html_of_repeated_cut_tokens_is_read)
 {
     static const char *const beginnings[] = {
         "<", "<a ", "<a b='", "<a b=\"<a c='", "</",      "<!--",  "<![if ", "<!DOCTYPE ",        "<?",

@@ -12,7 +12,7 @@
 #include "mail/json_writer.h"
 #include "support/test.h"
 
-TEST(text_that_jansson_refuses_is_replaced)
+TEST(values_that_jansson_refuses_are_replaced)
 {
     static const struct {
         const char *text;
@@ -33,7 +33,7 @@ TEST(text_that_jansson_refuses_is_replaced)
     }
 }
 
-TEST(text_that_is_no_json_is_refused)
+TEST(text_that_is_not_json_is_refused)
 {
     static const struct {
         const char *text;
@@ -60,7 +60,7 @@ TEST(text_that_is_no_json_is_refused)
     }
 }
 
-TEST(a_nul_does_not_end_the_text)
+TEST(a_text_with_a_nul_byte_is_refused)
 {
     static const char text[] = "[]\0[";
     json_t *value = NULL;

@@ -35,7 +35,7 @@ static void assert_formats(const struct maildir_name *name, const char *expected
     assert_int_equal(again.flags, name->flags);
 }
 
-TEST(a_new_message_has_no_info)
+TEST(a_message_without_marks_has_no_info)
 {
     assert_formats(&plain, BASE);
 }
@@ -71,7 +71,7 @@ TEST(flags_are_read_in_any_order)
     assert_int_equal(name.flags, flags_of("FRS"));
 }
 
-TEST(text_that_is_no_maildir_name_is_refused)
+TEST(text_that_is_not_a_maildir_name_is_refused)
 {
     static const char *const cases[] = {
         "",

@@ -41,7 +41,7 @@ TEST(ids_in_brackets_are_read)
     assert_ids("", "");
 }
 
-TEST(ids_without_brackets_are_read_if_they_are_alone)
+TEST(ids_without_brackets_are_read_if_there_are_no_other_words)
 {
     assert_ids("a@b", "a@b ");
     assert_ids(" a@b\r\n\tc@d, e@f;g@h\r\n", "a@b c@d e@f g@h ");
@@ -78,7 +78,7 @@ TEST(folded_ids_are_joined)
     assert_ids("< a@b >", "a@b ");
 }
 
-TEST(text_that_is_no_message_id_is_ignored)
+TEST(text_that_is_not_a_message_id_is_ignored)
 {
     assert_ids("<> < > <a@b>", "a@b ");
     assert_ids("<a@\x01>", "");
@@ -123,7 +123,7 @@ static void assert_message(const char *message, const char *expected)
         assert_string_equal(id, expected);
 }
 
-TEST(a_message_has_the_id_of_its_header)
+TEST(the_id_of_a_message_is_read_from_its_header)
 {
     assert_message("Subject: x\r\nMessage-ID: <a@b>\r\n\r\nbody", "a@b");
     assert_message("message-id:<a@b>\n\nbody", "a@b");

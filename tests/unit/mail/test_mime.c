@@ -25,7 +25,7 @@ static void assert_span(const char *expected, struct span span)
     assert_memory_equal(expected, span.bytes, span.len);
 }
 
-TEST(a_line_that_is_no_field_begins_the_body)
+TEST(a_line_that_is_not_a_field_begins_the_body)
 {
     static const struct {
         const char *entity;
@@ -49,7 +49,7 @@ TEST(a_line_that_is_no_field_begins_the_body)
     }
 }
 
-TEST(fields_are_found_by_name_whatever_its_case)
+TEST(fields_are_found_by_a_name_in_any_case)
 {
     struct span header = span_of("to: 1\nTo2: 2\nTO : 3\n folded\n"), value;
     assert_span(" 1\n", mime_find_field(header, "To"));

@@ -33,7 +33,7 @@ static void check(const struct example *examples, size_t len)
     check_kind(NEW_TEXT_OF_ANSWER, examples, len);
 }
 
-TEST(text_without_history_stays_unchanged)
+TEST(text_without_history_is_unchanged)
 {
     static const struct example examples[] = {
         {"Hello,\n\n\nthere.\n", "Hello,\n\n\nthere.\n"},
@@ -179,7 +179,7 @@ TEST(rests_of_wrapped_quotes_are_left_out)
     check(examples, ARRAY_LEN(examples));
 }
 
-TEST(answers_directly_under_a_quote_are_kept)
+TEST(an_answer_directly_under_a_quote_is_kept)
 {
     static const struct example examples[] = {
         {"> Come?\nyes\n", "yes\n"},
@@ -192,7 +192,7 @@ TEST(answers_directly_under_a_quote_are_kept)
     check(examples, ARRAY_LEN(examples));
 }
 
-TEST(a_reply_above_this_line_ends_the_new_text)
+TEST(a_line_that_asks_for_a_reply_above_it_ends_the_new_text)
 {
     static const char *const lines[] = {
         "##- Please type your reply above this line -##",
@@ -533,7 +533,7 @@ TEST(new_text_is_never_longer_than_the_text)
     g_rand_free(random);
 }
 
-TEST(long_texts_are_read_in_one_pass)
+TEST(long_texts_are_read_in_linear_time)
 {
     static const char *const lines[] = {"wrote:\n",
                                         "On 1:\n",
@@ -563,7 +563,7 @@ TEST(long_texts_are_read_in_one_pass)
 }
 
 /* The lines that may be an attribution are joined in a buffer of fixed size. */
-TEST(a_line_without_the_end_of_an_attribution_is_new_text)
+TEST(a_beginning_of_an_attribution_without_its_end_is_new_text)
 {
     char text[1000];
     for (int total = 360; total < 440; total++) {

@@ -65,7 +65,7 @@ TEST(marks_before_subjects_are_not_doubled)
     }
 }
 
-TEST(files_are_named_by_the_subject)
+TEST(the_file_of_an_answer_is_named_by_its_subject)
 {
     static const char *const cases[][2] = {
         {"{\"subject\": \"Re: Dinner, at ten?\"}", "re-dinner-at-ten.eml"},
@@ -175,7 +175,7 @@ TEST(an_answer_has_the_expected_recipients)
     }
 }
 
-TEST(an_answer_names_sender_email_and_kind)
+TEST(the_request_names_the_sender_the_email_and_the_kind_of_answer)
 {
     _cleanup_free_ char *reply = make(REPLY_ALL, "Ann <ann@x.example>", NULL, "eve@x.example", NULL);
     assert_string_equal("{\"from_address\":\"bob@inbox.example\",\"to_addresses\":[{\"address\":"
@@ -197,7 +197,7 @@ static int parse(enum reply_kind kind, const char *text, struct draft **ret_draf
     return draft_parse(text, strlen(text), reply, ret_draft, ret_reason);
 }
 
-TEST(fields_of_the_text_replace_those_of_the_answer)
+TEST(fields_that_the_user_writes_replace_those_of_the_answer)
 {
     static const struct {
         const char *text;
@@ -344,7 +344,7 @@ TEST(an_answer_goes_to_all_its_recipients_or_to_none)
     }
 }
 
-TEST(a_beginning_that_may_be_headers_is_not_refused)
+TEST(only_a_beginning_that_may_be_headers_is_accepted_without_recipients)
 {
     static const char *const bodies[] = {"Yes.\n",   "\n\nYes.",           "Dear Ann:\n",
                                          "\xc3\xbc", "\xef\xbb\xbfYes.\n", "\xef\xbf"};
@@ -363,7 +363,7 @@ TEST(a_beginning_that_may_be_headers_is_not_refused)
     }
 }
 
-TEST(a_body_without_recipients_is_refused_at_its_first_write)
+TEST(a_beginning_of_a_forward_without_recipients_is_refused)
 {
     static const char fyi[] = "FYI\n";
     _cleanup_free_ char *forward = make(REPLY_FORWARD, "ann@x.example", NULL, NULL, NULL);
