@@ -70,7 +70,7 @@ TEST_WITH(a_temporary_file_of_a_crash_is_overwritten, set_up, tear_down)
     assert_content(dir, "a", "new");
 }
 
-/* On a full disk, a half-written file must not replace the complete one. */
+/* On a full disk, a partly written file must not replace the complete one. */
 TEST_WITH(a_partial_write_replaces_nothing, set_up, tear_down)
 {
     int dir = dir_fd(state);
@@ -99,7 +99,7 @@ TEST_WITH(a_file_over_the_maximal_length_is_not_read, set_up, tear_down)
     free(bytes);
 }
 
-/* The reader waits for the bytes, although the pipe is non-blocking. */
+/* The reader waits for the bytes, although the pipe has O_NONBLOCK. */
 TEST(a_pipe_is_read_to_its_end)
 {
     const size_t lens[] = {0, 5, 1000, 1001};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Covers when guards take and release their locks.
+ * Guards hold their locks up to the end of their block.
  */
 #include "base/lock.h"
 

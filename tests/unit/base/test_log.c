@@ -9,7 +9,7 @@
 
 #include "support/test.h"
 
-/* Returns the output of log_write() on standard error. */
+/* Sets ret_text to the output of log_write() on standard error. */
 static void capture(char *ret_text, size_t size, enum log_level level, const char *message)
 {
     int ends[2];

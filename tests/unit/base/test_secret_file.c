@@ -17,7 +17,7 @@
 #include "support/temp_dir.h"
 #include "support/test.h"
 
-/* Reads a file of this content and mode; frees the reason, which must be set on an error. */
+/* Reads a file of this content and mode. On an error, the reason must contain `words`. */
 static int read_secret(const char *text, size_t len, mode_t mode, const char *words, char **ret_secret)
 {
     struct temp_dir dir;
@@ -77,7 +77,7 @@ TEST(a_file_of_root_may_be_open_to_a_group)
     assert_int_equal(0, fchmod(dir.fd, 0711));
     assert_int_equal(0, file_replace_at(dir.fd, "secret", "abc\n", 4, 0600));
     assert_int_equal(0, fchownat(dir.fd, "secret", 0, another, 0));
-    /* The other user may have no access to the folders above. */
+    /* The other user may lack access to the folders above. */
     _cleanup_close_ int before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
     assert_int_equal(0, fchdir(dir.fd));
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

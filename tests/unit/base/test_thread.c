@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads block signals. The pool runs each job once, on at most `max_threads` threads.
+ * Threads block signals. A pool runs each job once, on at most `max_threads` threads.
  */
 #include "base/thread.h"
 
@@ -124,7 +124,7 @@ static void *read_signal_mask(void *ret_mask)
     return NULL;
 }
 
-TEST(threads_block_all_signals)
+TEST(threads_block_signals)
 {
     sigset_t mask;
     sigset_t own_before;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits end when they should; the test moves the clock. A sleeper is woken for each task, and only for a
- * task. The delays between attempts grow, with jitter.
+ * A wait ends at its time, which the test brings about by moving the clock, or when it is cancelled. Each
+ * task wakes one sleeper. The delays between attempts grow, with jitter.
  */
 #include "base/wait.h"
 
@@ -44,7 +44,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Waits until it is cancelled or the time is over. */
+/* Waits until the waiter is cancelled or `until_ms` is reached. */
 static void *wait_for_either(void *argument)
 {
     struct waiter *waiter = argument;

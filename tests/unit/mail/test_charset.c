@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Charsets by the labels that mail has for them, and bytes that do not fit their charset.
+ * Covers the labels of charsets in mail, and bytes that do not fit their charset.
  */
 #include "mail/charset.h"
 

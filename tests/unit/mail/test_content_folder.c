@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files in the folder of an email, and their names.
+ * Covers the files in the folder of an email, and the names of these files.
  */
 #include "mail/content_folder.h"
 
@@ -36,9 +36,9 @@ TEST(bodies_become_files_of_the_folder)
 {
     static const struct {
         const char *json;
-        const char *body; /* contents of body.txt; NULL if it is missing; likewise `fresh` and `html` */
-        const char *fresh;
-        const char *html;
+        const char *body;  /* contents of body.txt; NULL if the file is missing */
+        const char *fresh; /* contents of new.txt, or NULL */
+        const char *html;  /* contents of body.html, or NULL */
     } cases[] = {
         {"{\"plain_text\":\"Hello\"}", "Hello\n", "Hello\n", NULL},
         {"{\"plain_text\":\"Hello\\n\",\"html\":\"<p>other</p>\"}", "Hello\n", "Hello\n", "<p>other</p>"},
@@ -108,8 +108,7 @@ TEST(characters_that_a_terminal_obeys_are_replaced)
         for (size_t k = 0; k < folder.len; k++) {
             const struct content_entry *entry = &folder.entries[k];
             size_t len = strlen(cases[i].text);
-            bool has_end =
-                cases[i].text[len - 1] != '\n' && entry->len == len + 1; /* the line feed added at the end */
+            bool has_end = cases[i].text[len - 1] != '\n' && entry->len == len + 1; /* one added line feed */
             bool is_same = entry->kind == CONTENT_HEAD ||
                            (strncmp(entry->bytes, cases[i].text, len) == 0 &&
                             (entry->len == len || (has_end && entry->bytes[len] == '\n')));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Every message of the corpus (support/corpus.h) gives the expected draft and texts; so do messages that the
- * test makes, because they are too large for a file.
+ * Every message of the corpus (support/corpus.h) gives the expected draft and texts. The test makes the
+ * messages that are too large for a file.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -60,7 +60,7 @@ static json_t *describe(const struct draft *draft)
     return found;
 }
 
-/* Adds the readable text: the plain text, and the text of each HTML part that is no alternative to it. */
+/* Adds the readable text: the plain text, and the text of the HTML unless both have the same content. */
 static void describe_text(const struct corpus_message *message, json_t *found)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Dates: the forms of services are read, all other forms are refused, and a written date is read again.
+ * Dates are read in the forms that services and mail programs write, and refused in all others.
  */
 #include "mail/date.h"
 #include "mail/header_date.h"
@@ -93,7 +93,7 @@ TEST(text_that_is_not_a_date_is_refused)
     }
 }
 
-/* Each value means 2026-11-20T10:14:36Z. */
+/* Each case means 2026-11-20T10:14:36Z. */
 TEST(date_headers_of_mail_programs_are_read)
 {
     static const char *const cases[] = {

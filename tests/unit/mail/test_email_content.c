@@ -110,7 +110,7 @@ TEST(the_first_text_that_is_not_an_address_is_kept)
     }
 }
 
-/* The beginning of a long text could be the address of another person. */
+/* A long text is cut. What is left must not be read as an address, which could be another person's. */
 TEST(a_cut_text_never_becomes_an_address)
 {
     char text[3000];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * File names: whatever a sender writes, the name is one safe path component.
+ * Every text of a sender becomes one safe path component.
  */
 #include "mail/file_name.h"
 
@@ -111,7 +111,7 @@ TEST(a_stem_begins_with_the_date_and_ends_with_the_key)
         {true, INT64_MAX, "12345678", "99991231T235959Z_s_12345678"},
         {true, INT64_MIN, "12345678", "00000101T000000Z_s_12345678"},
         {false, 0, "~0123456789abcdef", "nodate_s_01234567"},
-        /* If the key has too few usable characters, its digest is used. */
+        /* keys with fewer than 8 letters and digits, whose digest is used */
         {false, 0, "7", "nodate_s_7902699b"},
         {false, 0, "../../../a", "nodate_s_1046ddc2"},
         {false, 0, "\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9\u00e9", "nodate_s_322feef3"},
@@ -151,7 +151,7 @@ TEST(a_huge_subject_makes_a_short_stem)
     assert_non_null(subject);
     memset(subject, 'a', 10 * 1000 * 1000);
     for (size_t i = 1; i + 1 < 10 * 1000 * 1000; i += 2) {
-        subject[i] = (char)0xcc; /* a letter under a tower of combining marks */
+        subject[i] = (char)0xcc; /* combining marks, all for the first letter */
         subject[i + 1] = (char)(0x80 + i % 60);
     }
     subject[10 * 1000 * 1000] = '\0';

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Flowed text: paragraphs become lines.
+ * Each paragraph of flowed text becomes one line.
  */
 #include "mail/mime_text.h"
 

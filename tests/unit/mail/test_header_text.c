@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The readable text of a header: encoded words as mail programs write them, and bytes without a declared
- * charset.
+ * Covers encoded words as mail programs write them, and bytes without a declared charset.
  */
 #include "mail/header_text.h"
 
@@ -206,7 +205,7 @@ TEST(a_parameter_may_have_encoded_words_or_undeclared_bytes)
     check_name("attachment; filename*=utf-8''a%00b.pdf", "a b.pdf");
 }
 
-/* A search for the end of each word would take minutes. */
+/* A search for the end of each of the words would take minutes. */
 TEST(many_words_without_an_end_are_read_in_linear_time)
 {
     enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The readable text of HTML that mail programs write, and of damaged and hostile HTML.
+ * Covers HTML that mail programs write, and damaged and hostile HTML.
  */
 #include "mail/html_text.h"
 

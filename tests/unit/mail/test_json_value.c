@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * JSON that jansson reads, and JSON that jansson refuses.
+ * Covers valid JSON that jansson refuses, invalid JSON, and the bounds.
  */
 #include "mail/json_value.h"
 
@@ -92,7 +92,7 @@ TEST(the_number_of_values_is_bounded)
     json_decref(value);
     memcpy(text + LEN - 1, ",0]", 3);
     assert_int_equal(json_value_read(text, LEN + 2, 0, &value), -EMSGSIZE);
-    text[1] = text[LEN] = '"'; /* makes one string of all the values */
+    text[1] = text[LEN] = '"'; /* one string, which contains all other values */
     assert_int_equal(json_value_read(text, LEN + 2, 0, &value), 0);
     json_decref(value);
     free(text);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Message-IDs in headers as mail programs write them.
+ * Covers Message-IDs in headers as mail programs write them.
  */
 #include <glib.h>
 #include <stdio.h>

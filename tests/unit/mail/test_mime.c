@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Messages are split into fields and parts, with roles and defects. test_corpus.c tests the structures of
- * real mail.
+ * Messages are split into fields and parts, with roles and defects. test_corpus.c tests the structure of real
+ * mail.
  */
 #include "mail/mime.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The new text of mails as mail programs write them.
+ * Covers the marks that mail programs write around history, and answers between quotes.
  */
 #include "mail/new_text.h"
 
@@ -562,7 +562,7 @@ TEST(long_texts_are_read_in_linear_time)
     }
 }
 
-/* The lines that may be an attribution are joined in a buffer of fixed size. */
+/* new_text() joins the lines of an attribution in a buffer of 400 bytes, whose end the lines reach here. */
 TEST(a_beginning_of_an_attribution_without_its_end_is_new_text)
 {
     char text[1000];

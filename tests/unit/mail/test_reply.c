@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Answers: their recipients and subjects, and the changes that the user's own text makes to them.
+ * Covers the recipients and subjects of answers, and how the text that the user writes changes them.
  */
 #include "mail/reply.h"
 
@@ -82,7 +82,7 @@ TEST(the_file_of_an_answer_is_named_by_its_subject)
 
 /* ---- recipients */
 
-/* Fills a list from "a@x.example, b@x.example|text that is no address". */
+/* Fills a list from "a@x.example, b@x.example|text that is not an address". */
 static void fill(struct address_list *list, const char *addresses)
 {
     _cleanup_free_ char *usable = strdup(addresses != NULL ? addresses : "");
