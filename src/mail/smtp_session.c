@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The file has three sections: the text of a message, byte by byte; the commands; and the session, which
- * passes the bytes to one of the other sections.
- *
- * Answers carry the codes of RFC 3463. No answer made here repeats the client's text.
+ * The session passes each byte either to the text of a message or to a command line. Answers carry the codes
+ * of RFC 3463. No answer made here repeats the client's text.
  */
 #include "mail/smtp_session.h"
 
@@ -26,19 +24,18 @@ static const char unknown_parameter[] = "555 5.5.4 One of the parameters is not 
 static const char no_memory[] = "452 4.3.1 There is not enough memory now; try again later";
 
 /* The position of the next byte in a message. */
-enum place {
-    PLACE_LINE_START,  /* behind <CR><LF>, or at the beginning of the message */
-    PLACE_DOT,         /* behind a dot at the start of a line; this dot is no part of the message */
-    PLACE_DOT_CR,      /* behind such a dot and <CR>: an <LF> ends the message */
-    PLACE_WITHIN_LINE, /* anywhere else */
-    PLACE_CR,          /* behind a <CR> that is part of the message */
+enum position {
+    POSITION_LINE_START,  /* after <CR><LF>, or at the beginning of the message */
+    POSITION_DOT,         /* after a dot at the start of a line; this dot is not part of the message */
+    POSITION_DOT_CR,      /* after a dot at the start of a line and <CR>: an <LF> ends the message */
+    POSITION_WITHIN_LINE, /* anywhere else */
+    POSITION_CR,          /* after a <CR> that is part of the message */
 };
 
 struct smtp_session {
     const struct smtp_host *host;
     struct strbuf *answers;
-    struct strbuf line; /* the command line received so far */
-    bool has_long_line; /* the line is too long for `line`, and is skipped */
+    struct strbuf line; /* the command line received so far; its error is set if the line is too long */
     bool has_greeted;
     bool is_logged_in;
     bool is_encrypted;
@@ -46,13 +43,13 @@ struct smtp_session {
     const struct mechanism *mechanism; /* mechanism of AUTH while the next line is a response; else NULL */
     size_t responses;                  /* number of responses received for `mechanism` */
     bool is_in_message;
-    bool is_over;
+    bool must_close;
     unsigned int mistakes;
     /* The message: its envelope, then its text. */
     char *sender; /* NULL before MAIL; "" for the null sender */
     char *recipients[SMTP_RECIPIENTS_MAX];
     size_t recipients_len;
-    enum place place;
+    enum position position;
     struct strbuf text;
     int text_error; /* -EMSGSIZE or -ENOMEM if the rest of the text is skipped; else 0 */
 };
@@ -67,8 +64,8 @@ static void answer(struct smtp_session *session, const char *text)
 static void refuse(struct smtp_session *session, const char *text)
 {
     unsigned int max = session->has_greeted ? SMTP_MISTAKES_MAX : SMTP_FIRST_MISTAKES_MAX;
-    session->is_over = ++session->mistakes > max;
-    answer(session, session->is_over ? "421 4.7.0 Too many mistakes; good bye" : text);
+    session->must_close = ++session->mistakes > max;
+    answer(session, session->must_close ? "421 4.7.0 Too many mistakes; good bye" : text);
 }
 
 static void forget_text(struct smtp_session *session)
@@ -89,7 +86,7 @@ static void forget_message(struct smtp_session *session)
 
 /* ---------------------------------------------------------------- the text of a message */
 
-static void keep(struct smtp_session *session, const char *bytes, size_t len)
+static void append_to_text(struct smtp_session *session, const char *bytes, size_t len)
 {
     if (session->text_error != 0)
         return;
@@ -102,32 +99,32 @@ static void keep(struct smtp_session *session, const char *bytes, size_t len)
 }
 
 /* Appends the byte if it belongs to the message. Returns true if the byte completes <CR><LF>.<CR><LF>. */
-static bool take_byte(struct smtp_session *session, char c)
+static bool receive_byte(struct smtp_session *session, char c)
 {
-    if (session->place == PLACE_LINE_START && c == '.') {
-        session->place = PLACE_DOT;
+    if (session->position == POSITION_LINE_START && c == '.') {
+        session->position = POSITION_DOT;
         return false;
     }
-    if (session->place == PLACE_DOT && c == '\r') {
-        session->place = PLACE_DOT_CR;
+    if (session->position == POSITION_DOT && c == '\r') {
+        session->position = POSITION_DOT_CR;
         return false;
     }
-    if (session->place == PLACE_DOT_CR) {
+    if (session->position == POSITION_DOT_CR) {
         if (c == '\n')
             return true;
-        keep(session, "\r", 1);
-        session->place = PLACE_CR;
+        append_to_text(session, "\r", 1);
+        session->position = POSITION_CR;
     }
-    keep(session, &c, 1);
-    if (c == '\n' && session->place == PLACE_CR)
-        session->place = PLACE_LINE_START;
+    append_to_text(session, &c, 1);
+    if (c == '\n' && session->position == POSITION_CR)
+        session->position = POSITION_LINE_START;
     else
-        session->place = c == '\r' ? PLACE_CR : PLACE_WITHIN_LINE;
+        session->position = c == '\r' ? POSITION_CR : POSITION_WITHIN_LINE;
     return false;
 }
 
 /* Appends an answer of the host, with "?" for all bytes that are not printable ASCII. */
-static void answer_for_host(struct smtp_session *session, const char *text)
+static void answer_from_host(struct smtp_session *session, const char *text)
 {
     char line[SMTP_ANSWER_MAX_BYTES];
     snprintf(line, sizeof(line), "%s", text);
@@ -152,7 +149,7 @@ static void end_message(struct smtp_session *session)
                                                         : host->deliver(host->context, &message);
     size_t answers = host->dialect == DIALECT_LMTP ? session->recipients_len : 1;
     for (size_t i = 0; i < answers; i++)
-        answer_for_host(session, text);
+        answer_from_host(session, text);
     session->is_in_message = false;
     forget_message(session);
 }
@@ -162,13 +159,13 @@ static size_t receive_text(struct smtp_session *session, const char *bytes, size
 {
     size_t taken = 0;
     while (taken < len) {
-        if (session->place == PLACE_WITHIN_LINE) {
+        if (session->position == POSITION_WITHIN_LINE) {
             const char *cr = memchr(bytes + taken, '\r', len - taken);
             size_t end = cr != NULL ? (size_t)(cr - bytes) : len;
-            keep(session, bytes + taken, end - taken);
+            append_to_text(session, bytes + taken, end - taken);
             taken = end;
         }
-        if (taken < len && take_byte(session, bytes[taken++])) {
+        if (taken < len && receive_byte(session, bytes[taken++])) {
             end_message(session);
             break;
         }
@@ -244,7 +241,7 @@ enum {
 /* The mechanisms of AUTH, with the challenge for each response in base64. */
 static const struct mechanism {
     const char *name;
-    const char *challenges[RESPONSES_MAX]; /* NULL behind the last challenge */
+    const char *challenges[RESPONSES_MAX]; /* NULL after the last challenge */
 } mechanisms[] = {
     {"PLAIN", {""}},
     {"LOGIN", {"VXNlcm5hbWU6", "UGFzc3dvcmQ6"}}, /* "Username:", "Password:" */
@@ -267,7 +264,7 @@ static void ask_for_response(struct smtp_session *session)
 }
 
 /* Returns the answer that refuses the response, or NULL. */
-static const char *take_response(struct smtp_session *session, const char *response)
+static const char *check_response(struct smtp_session *session, const char *response)
 {
     size_t len = strspn(response, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
     size_t padding = strspn(response + len, "=");
@@ -281,7 +278,7 @@ static const char *take_response(struct smtp_session *session, const char *respo
 }
 
 /* Returns the answer that refuses a command at the wrong time, or NULL. */
-static const char *check_order(const struct smtp_session *session)
+static const char *check_sequence(const struct smtp_session *session)
 {
     if (!session->has_greeted)
         return session->host->dialect == DIALECT_LMTP ? "503 5.5.1 First comes LHLO"
@@ -293,7 +290,7 @@ static const char *do_auth(struct smtp_session *session, char *argument)
 {
     if (!session->host->takes_login)
         return "502 5.5.1 Nobody logs in here: leave user and password out";
-    const char *trouble = check_order(session);
+    const char *trouble = check_sequence(session);
     if (trouble != NULL)
         return trouble;
     if (session->is_logged_in)
@@ -306,7 +303,7 @@ static const char *do_auth(struct smtp_session *session, char *argument)
         return "504 5.5.4 Log in by PLAIN, LOGIN, CRAM-MD5 or XOAUTH2";
     session->responses = 0;
     if (argument != NULL && *argument != '\0')
-        return take_response(session, strcmp(argument, "=") == 0 ? "" : argument);
+        return check_response(session, strcmp(argument, "=") == 0 ? "" : argument);
     ask_for_response(session);
     return NULL;
 }
@@ -319,7 +316,7 @@ static const char *do_starttls(struct smtp_session *session, char *argument)
         return "503 5.5.1 This is TLS already";
     if (*argument != '\0')
         return "501 5.5.4 Write STARTTLS alone";
-    const char *trouble = check_order(session);
+    const char *trouble = check_sequence(session);
     if (trouble != NULL)
         return trouble;
     answer(session, "220 2.0.0 Begin TLS");
@@ -356,7 +353,7 @@ static const char *do_mail(struct smtp_session *session, char *argument)
 {
     _cleanup_free_ char *sender = NULL;
     char *parameters = NULL;
-    const char *trouble = check_order(session);
+    const char *trouble = check_sequence(session);
     if (trouble == NULL && !read_path(argument, "FROM", &sender, &parameters))
         trouble = "501 5.5.4 Write MAIL FROM:<address>";
     if (trouble == NULL)
@@ -384,7 +381,7 @@ static void add_recipient(struct smtp_session *session, char **address)
     const char *text = whole != NULL ? host->check_recipient(host->context, *recipient) : no_memory;
     if (text == NULL)
         session->recipients[session->recipients_len++] = TAKE_PTR(*recipient);
-    answer_for_host(session, text != NULL ? text : "250 2.1.5 Recipient noted");
+    answer_from_host(session, text != NULL ? text : "250 2.1.5 Recipient noted");
 }
 
 static const char *do_rcpt(struct smtp_session *session, char *argument)
@@ -409,7 +406,7 @@ static const char *do_data(struct smtp_session *session, char *argument)
     if (session->recipients_len == 0)
         return "503 5.5.1 There is no recipient";
     session->is_in_message = true;
-    session->place = PLACE_LINE_START;
+    session->position = POSITION_LINE_START;
     answer(session, "354 Send the message; a dot alone on a line ends it");
     return NULL;
 }
@@ -431,7 +428,7 @@ static const char *do_help(struct smtp_session *session, char *argument)
 static const char *do_quit(struct smtp_session *session, char *argument)
 {
     answer(session, "221 2.0.0 Good bye");
-    session->is_over = true;
+    session->must_close = true;
     return NULL;
 }
 
@@ -442,7 +439,7 @@ enum {
 };
 
 /* A command with a fixed answer has `answer` instead of a function. A function returns the answer that
- * refuses the command; or NULL after it appended another answer. */
+ * refuses the command; or NULL after appending another answer. */
 static const struct command {
     const char *name;
     int dialects;
@@ -491,7 +488,8 @@ static bool has_control_character(const char *line, size_t len)
     return has;
 }
 
-/* Wipes the line, which may have held a password. Its memory never moves, since it was reserved in full. */
+/* Wipes the line, which may hold a password. Its memory never moves: smtp_session_new() reserved all of it.
+ */
 static void wipe_line(struct smtp_session *session)
 {
     explicit_bzero(session->line.data, session->line.capacity);
@@ -503,15 +501,14 @@ static size_t receive_line(struct smtp_session *session, const char *bytes, size
 {
     const char *newline = memchr(bytes, '\n', len);
     size_t part = newline != NULL ? (size_t)(newline - bytes) : len;
-    if (strbuf_append(&session->line, bytes, part) != 0)
-        session->has_long_line = true;
+    struct strbuf *line = &session->line;
+    strbuf_append(line, bytes, part);
     if (newline == NULL)
         return part;
-    struct strbuf *line = &session->line;
     bool has_cr = line->len > 0 && line->data[line->len - 1] == '\r';
     strbuf_truncate(line, line->len - has_cr);
     const char *trouble = NULL;
-    if (session->has_long_line)
+    if (line->error != 0)
         trouble = "500 5.5.2 The line is too long";
     else if (!has_cr)
         trouble = "500 5.5.2 A line ends with CR and LF, not with one of them";
@@ -520,14 +517,13 @@ static size_t receive_line(struct smtp_session *session, const char *bytes, size
     else if (has_control_character(line->data, line->len))
         trouble = "500 5.5.2 There is a control character in the line";
     else if (session->mechanism != NULL)
-        trouble = take_response(session, line->data);
+        trouble = check_response(session, line->data);
     else
         trouble = run_command(session, line->data);
     if (trouble != NULL) {
         session->mechanism = NULL;
         refuse(session, trouble);
     }
-    session->has_long_line = false;
     wipe_line(session);
     return part + 1;
 }
@@ -565,7 +561,7 @@ void smtp_session_free(struct smtp_session *session)
 
 void smtp_session_receive(struct smtp_session *session, const char *bytes, size_t len)
 {
-    while (len > 0 && !session->wants_tls && !smtp_session_is_over(session)) {
+    while (len > 0 && !session->wants_tls && !smtp_session_must_close(session)) {
         size_t taken =
             session->is_in_message ? receive_text(session, bytes, len) : receive_line(session, bytes, len);
         bytes += taken;
@@ -583,7 +579,7 @@ bool smtp_session_wants_tls(const struct smtp_session *session)
     return session->wants_tls;
 }
 
-void smtp_session_encrypt(struct smtp_session *session)
+void smtp_session_restart_with_tls(struct smtp_session *session)
 {
     forget_message(session);
     session->wants_tls = false;
@@ -592,7 +588,7 @@ void smtp_session_encrypt(struct smtp_session *session)
     session->is_logged_in = false;
 }
 
-bool smtp_session_is_over(const struct smtp_session *session)
+bool smtp_session_must_close(const struct smtp_session *session)
 {
-    return session->is_over || session->answers->error != 0;
+    return session->must_close || session->answers->error != 0;
 }

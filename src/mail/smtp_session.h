@@ -7,8 +7,8 @@
  * Only <CR><LF>.<CR><LF> ends a message. A line feed or carriage return alone is a byte of the message, so
  * that a client cannot hide a second message in one. A command without <CR><LF> at its end is refused.
  *
- * AUTH (RFC 4954) accepts every user, for programs that require a login. User and password are wiped from
- * memory once their line was read.
+ * AUTH (RFC 4954) accepts every user, for programs that require a login. The line with user and password is
+ * wiped from memory after it has been read.
  *
  * An incomplete message is dropped. Bounds apply to a line, a message, all messages under way together, the
  * number of recipients, and the number of wrong commands.
@@ -43,17 +43,17 @@ struct smtp_message {
     size_t text_len;
 };
 
-/* The program that takes the messages: the offers of its sessions, and its callbacks. A callback returns an
- * answer with its code, such as "550 5.1.1 No inbox has this address", which stays valid until the session
- * calls the next callback. The client gets the answer with all but printable ASCII replaced. */
+/* The program that receives the messages, and what its sessions offer. A callback returns an answer with its
+ * code, such as "550 5.1.1 No inbox has this address", which stays valid until the session calls the next
+ * callback. The session sends the answer with "?" for all bytes but printable ASCII. */
 struct smtp_host {
     void *context;
     enum smtp_dialect dialect;
     const char *program;    /* name of the program, for the greeting */
     const char *domain;     /* name of the host */
-    bool takes_login;       /* offers AUTH, and takes any user and password */
+    bool takes_login;       /* offers AUTH, and accepts any user and password */
     bool offers_tls;        /* offers STARTTLS */
-    bool keeps_local_names; /* keeps a recipient without a domain unchanged; if false, appends `domain` */
+    bool keeps_local_names; /* passes recipients without a domain unchanged; if false, appends `domain` */
     size_t message_max_bytes;
     size_t texts_max_bytes;    /* bound for the incomplete messages of all sessions together */
     atomic_size_t *text_bytes; /* current size of these messages */
@@ -79,15 +79,15 @@ void smtp_session_receive(struct smtp_session *session, const char *bytes, size_
 /* Returns true while the text of a message is being received. */
 bool smtp_session_is_in_message(const struct smtp_session *session);
 
-/* Returns true from the answer to STARTTLS until smtp_session_encrypt(). The session ignores the bytes that
- * it receives meanwhile: they are not encrypted, and anyone on the network may have added them. */
+/* Returns true from the answer to STARTTLS until smtp_session_restart_with_tls(). The session ignores the
+ * bytes that it receives meanwhile: they are not encrypted, and anyone on the network may have added them. */
 bool smtp_session_wants_tls(const struct smtp_session *session);
 
-/* Begins the session anew after the TLS handshake: earlier commands are forgotten. */
-void smtp_session_encrypt(struct smtp_session *session);
+/* Restarts the session after the TLS handshake: earlier commands have no effect. */
+void smtp_session_restart_with_tls(struct smtp_session *session);
 
 /* Returns true if the caller has to close the connection after sending the answers. The session ignores the
  * bytes that it receives from then on. */
-bool smtp_session_is_over(const struct smtp_session *session);
+bool smtp_session_must_close(const struct smtp_session *session);
 
 #endif

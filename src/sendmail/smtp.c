@@ -160,7 +160,7 @@ static int converse(struct smtp_session *session, struct strbuf *answers)
     for (;;) {
         if (file_write_all(STDOUT_FILENO, strbuf_str(answers), answers->len) != 0)
             return EX_IOERR;
-        if (smtp_session_is_over(session))
+        if (smtp_session_must_close(session))
             return EX_OK;
         strbuf_clear(answers);
         ssize_t len = read(STDIN_FILENO, bytes, sizeof(bytes));

@@ -141,7 +141,7 @@ static bool send_answers(struct smtp_client *client, const struct smtp_session *
     struct connections *connections = client->server->connections;
     connections_set_phase(connections, client->connection, CONNECTION_SENDING);
     bool is_in_message = smtp_session_is_in_message(session);
-    bool is_last = smtp_session_is_over(session);
+    bool is_last = smtp_session_must_close(session);
     if (!is_last && !is_in_message && connections_is_draining(connections)) {
         strbuf_append_str(&client->answers, "421 4.3.2 The service is ending\r\n");
         is_last = true;
@@ -176,7 +176,7 @@ static bool begin_tls(struct smtp_client *client, struct smtp_session *session)
         return false;
     }
     client->tls = tls;
-    smtp_session_encrypt(session);
+    smtp_session_restart_with_tls(session);
     return true;
 }
 

@@ -60,7 +60,7 @@ static void hold_session(enum smtp_dialect dialect, const uint8_t *bytes, size_t
         smtp_session_receive(session, (const char *)bytes + at, piece < len - at ? piece : len - at);
     outcome->rounds = 1;
     if (smtp_session_wants_tls(session)) { /* the same bytes again after the handshake */
-        smtp_session_encrypt(session);
+        smtp_session_restart_with_tls(session);
         for (size_t at = 0; at < len; at += piece)
             smtp_session_receive(session, (const char *)bytes + at, piece < len - at ? piece : len - at);
         FUZZ_CHECK(!smtp_session_wants_tls(session));

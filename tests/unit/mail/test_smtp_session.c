@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sessions of SMTP and LMTP: the lines of a client, the answers, and the deliveries. Each session gets its
- * bytes in one piece, and once more byte by byte.
+ * Dialogues of SMTP and LMTP: what the client sends, the codes of the answers, and the deliveries. Each
+ * dialogue is also sent in pieces of 1, 2 and 3 bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,7 +15,7 @@
 /* ---------------------------------------------------------------- a service that records its messages */
 
 struct fake_service {
-    const char *answer;      /* its answer to each message */
+    const char *answer;      /* to each message */
     struct strbuf delivered; /* "sender>recipient,recipient:text|" for each message */
 };
 
@@ -222,7 +222,8 @@ static const struct dialogue lmtp[] = {
      "250 250 250 250 503 250 221", ""},
 };
 
-static void check(enum smtp_dialect dialect, bool has_login, const struct dialogue *dialogue, size_t piece)
+static void check_dialogue(enum smtp_dialect dialect, bool has_login, const struct dialogue *dialogue,
+                           size_t piece)
 {
     struct fixture fixture;
     char answered[1024];
@@ -240,16 +241,16 @@ static void check(enum smtp_dialect dialect, bool has_login, const struct dialog
     fixture_close(&fixture);
 }
 
-TEST(dialogues_are_answered)
+TEST(each_dialogue_gets_its_answers_and_deliveries)
 {
     static const size_t pieces[] = {1, 2, 3, SIZE_MAX};
     for (size_t piece = 0; piece < ARRAY_LEN(pieces); piece++) {
         for (size_t i = 0; i < ARRAY_LEN(smtp); i++)
-            check(DIALECT_SMTP, false, &smtp[i], pieces[piece]);
+            check_dialogue(DIALECT_SMTP, false, &smtp[i], pieces[piece]);
         for (size_t i = 0; i < ARRAY_LEN(login); i++)
-            check(DIALECT_SMTP, true, &login[i], pieces[piece]);
+            check_dialogue(DIALECT_SMTP, true, &login[i], pieces[piece]);
         for (size_t i = 0; i < ARRAY_LEN(lmtp); i++)
-            check(DIALECT_LMTP, false, &lmtp[i], pieces[piece]);
+            check_dialogue(DIALECT_LMTP, false, &lmtp[i], pieces[piece]);
     }
 }
 
@@ -263,7 +264,7 @@ static void assert_answered(struct fixture *fixture, const char *expected)
     strbuf_clear(&fixture->answers);
 }
 
-TEST(a_message_may_have_fifty_million_bytes)
+TEST(a_message_of_more_than_fifty_million_bytes_is_refused)
 {
     static char line[100000];
     memset(line, 'x', sizeof(line));
@@ -289,7 +290,7 @@ TEST(a_message_may_have_fifty_million_bytes)
     }
 }
 
-TEST(all_messages_under_way_have_a_common_bound)
+TEST(incomplete_messages_of_all_sessions_share_a_size_limit)
 {
     struct fixture fixture;
     fixture_open(&fixture, DIALECT_SMTP);
@@ -306,7 +307,7 @@ TEST(all_messages_under_way_have_a_common_bound)
     fixture_close(&fixture);
 }
 
-TEST(a_thousand_recipients_are_accepted)
+TEST(recipients_after_the_first_thousand_are_refused)
 {
     struct fixture fixture;
     fixture_open(&fixture, DIALECT_LMTP);
@@ -324,7 +325,7 @@ TEST(a_thousand_recipients_are_accepted)
     fixture_close(&fixture);
 }
 
-TEST(a_line_that_is_too_long_is_skipped)
+TEST(a_too_long_command_line_is_refused)
 {
     static char line[5000];
     memset(line, 'x', sizeof(line));
@@ -345,17 +346,17 @@ TEST(a_client_with_too_many_mistakes_is_disconnected)
     say(&fixture, HELLO);
     for (size_t i = 0; i < SMTP_MISTAKES_MAX; i++)
         say(&fixture, "NONSENSE\r\n");
-    assert_false(smtp_session_is_over(fixture.session));
+    assert_false(smtp_session_must_close(fixture.session));
     strbuf_clear(&fixture.answers);
     say(&fixture, "NONSENSE\r\n" BEGIN);
     assert_answered(&fixture, "421");
-    assert_true(smtp_session_is_over(fixture.session));
+    assert_true(smtp_session_must_close(fixture.session));
     fixture_close(&fixture);
 }
 
 /* ---------------------------------------------------------------- answers of the host */
 
-TEST(the_host_answers_a_message)
+TEST(answers_of_the_host_are_cut_and_made_printable)
 {
     struct fixture fixture;
     fixture_open(&fixture, DIALECT_LMTP);
@@ -375,7 +376,7 @@ TEST(the_host_answers_a_message)
     fixture_close(&fixture);
 }
 
-TEST(a_host_may_keep_local_names_without_a_domain)
+TEST(with_keeps_local_names_a_local_recipient_gets_no_domain)
 {
     struct fixture fixture;
     fixture_open(&fixture, DIALECT_SMTP);
@@ -388,7 +389,7 @@ TEST(a_host_may_keep_local_names_without_a_domain)
     fixture_close(&fixture);
 }
 
-TEST(commands_before_the_tls_handshake_are_ignored)
+TEST(commands_before_the_tls_handshake_have_no_effect)
 {
     struct fixture fixture;
     fixture_open(&fixture, DIALECT_SMTP);
@@ -402,7 +403,7 @@ TEST(commands_before_the_tls_handshake_are_ignored)
     assert_true(smtp_session_wants_tls(fixture.session));
     say(&fixture, "ted\r\nMAIL FROM:<injected@x>\r\n");
     assert_answered(&fixture, "220");
-    smtp_session_encrypt(fixture.session);
+    smtp_session_restart_with_tls(fixture.session);
     assert_false(smtp_session_wants_tls(fixture.session));
     say(&fixture, "RCPT TO:<b@y>\r\nMAIL FROM:<a@x>\r\n" HELLO);
     assert_null(strstr(strbuf_str(&fixture.answers), "STARTTLS"));
@@ -414,7 +415,7 @@ TEST(commands_before_the_tls_handshake_are_ignored)
     fixture_close(&fixture);
 }
 
-TEST(a_login_may_have_a_long_token)
+TEST(a_login_token_of_twelve_thousand_bytes_is_accepted)
 {
     char token[12000];
     memset(token, 'Q', sizeof(token));
