@@ -26,22 +26,21 @@ enum {
 /* ---- answers: fields of the user, completed by those of the answered email */
 
 /* Also takes an unusable text, since the answer needs the whole list. */
-static void take_list(struct address_list *list, struct address_list *missing)
+static void take_list(struct address_list *list, struct address_list *source)
 {
-    *list = *missing;
-    *missing = (struct address_list){0};
+    *list = *source;
+    *source = (struct address_list){0};
 }
 
-static void take_text(char **text, char **missing)
+static void take_text_if_missing(char **text, char **source)
 {
     if (*text == NULL)
-        *text = TAKE_PTR(*missing);
+        *text = TAKE_PTR(*source);
 }
 
 /* Reads an answer in either form, or a body alone. Missing fields come from `answered`, a JSON text, which
  * names the answered email: the answer cannot name another email. */
-static int draft_read_answer(struct draft_reading *reading, const char *bytes, size_t len,
-                             const char *answered)
+static int read_answer(struct draft_reading *reading, const char *bytes, size_t len, const char *answered)
 {
     _cleanup_(draft_reading_release) struct draft_reading from_email;
     draft_reading_init(&from_email, reading->ret_reason);
@@ -63,10 +62,10 @@ static int draft_read_answer(struct draft_reading *reading, const char *bytes, s
         take_list(&reading->to, &from_email.to);
     if (!reading->has_cc)
         take_list(&reading->cc, &from_email.cc);
-    take_text(&reading->from, &from_email.from);
-    take_text(&reading->subject, &from_email.subject);
-    take_text(&reading->existing_email_id, &from_email.existing_email_id);
-    take_text(&reading->message_type, &from_email.message_type);
+    take_text_if_missing(&reading->from, &from_email.from);
+    take_text_if_missing(&reading->subject, &from_email.subject);
+    take_text_if_missing(&reading->existing_email_id, &from_email.existing_email_id);
+    take_text_if_missing(&reading->message_type, &from_email.message_type);
     return 0;
 }
 
@@ -94,13 +93,13 @@ static int refuse_unusable(struct draft_reading *reading)
         to != NULL ? to : cc, to != NULL ? "To" : "Cc");
 }
 
-static int refuse_nobody(struct draft_reading *reading)
+static int refuse_no_recipients(struct draft_reading *reading)
 {
     return reason_give(reading->ret_reason, -EDESTADDRREQ, "no recipient: no To, Cc or Bcc");
 }
 
-/* Returns true if a text with this beginning may be more than a body: JSON, or a header, perhaps cut within
- * its name. */
+/* Returns true if a text with this beginning may be JSON, or may begin with a header, whose name may be cut
+ * off. Any other text is a body alone. */
 static bool may_have_fields(const char *bytes, size_t len)
 {
     size_t blank = draft_blank_len(bytes, len);
@@ -122,11 +121,11 @@ int draft_check_beginning(const char *bytes, size_t len, const char *answered, c
         return 0;
     int error = draft_read_json(&from_email, answered, strlen(answered));
     error = error != 0 ? error : refuse_unusable(&from_email);
-    bool names_nobody = from_email.to.len + from_email.cc.len == 0;
-    return error == 0 && names_nobody ? refuse_nobody(&from_email) : error;
+    bool has_recipient = from_email.to.len + from_email.cc.len > 0;
+    return error == 0 && !has_recipient ? refuse_no_recipients(&from_email) : error;
 }
 
-/* ---- what both forms have in common, and the request */
+/* ---- checks of both forms, and the request */
 
 void draft_free(struct draft *draft)
 {
@@ -146,15 +145,14 @@ static bool body_is_too_large(const char *body)
     return body != NULL && strlen(body) > DRAFT_BODY_MAX_BYTES;
 }
 
-/* Checks recipients and sizes, whichever form they were read from. */
-static int check_completeness(struct draft_reading *reading)
+static int check_recipients_and_sizes(struct draft_reading *reading)
 {
     size_t recipients = reading->to.len + reading->cc.len + reading->bcc.len;
     int error = refuse_unusable(reading);
     if (error != 0)
         return error;
     if (recipients == 0)
-        return refuse_nobody(reading);
+        return refuse_no_recipients(reading);
     if (recipients + reading->reply_to.len > DRAFT_RECIPIENTS_MAX)
         return draft_refuse_recipients(reading);
     if (body_is_too_large(reading->plain_text) || body_is_too_large(reading->html))
@@ -238,7 +236,7 @@ static int read_message(struct draft_reading *reading, const char *bytes, size_t
     if (bytes[blank] == '{' && json_has_too_many_values(bytes, len, DRAFT_JSON_VALUES_MAX))
         return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d values", DRAFT_JSON_VALUES_MAX);
     if (answered != NULL)
-        return draft_read_answer(reading, bytes, len, answered);
+        return read_answer(reading, bytes, len, answered);
     if (is_json_list(bytes + blank, len - blank))
         return reason_give(reading->ret_reason, -EBADMSG,
                            "a JSON list: a message is one object, and each has a file of its own");
@@ -253,7 +251,7 @@ int draft_parse(const char *bytes, size_t len, const char *answered, struct draf
     draft_reading_init(&reading, ret_reason);
     int error = read_message(&reading, bytes, len, answered);
     if (error == 0)
-        error = check_completeness(&reading);
+        error = check_recipients_and_sizes(&reading);
     char *request = NULL;
     if (error == 0)
         error = write_request(&reading, &request);
@@ -283,7 +281,7 @@ int draft_complete_request(const struct draft *draft, const char *from, const ch
     _cleanup_json_ json_t *rest = json_loads(draft->request, 0, NULL);
     _cleanup_json_ json_t *request = json_pack("{s:s}", "from_address", from);
     struct json_writer writer;
-    /* draft->request is valid JSON of this file, so these calls fail only when out of memory. */
+    /* draft->request is valid JSON from write_request(), so these calls fail only when out of memory. */
     if (rest == NULL || request == NULL || json_object_update(request, rest) != 0)
         return -ENOMEM;
     if (replies_to != NULL && draft->message_ids_len > 0 &&

@@ -4,7 +4,7 @@
  * RFC 5322 text, where `Attach: NAME` attaches a file of attachments/, or JSON, which is the send request
  * itself, and may have recipients as strings and `attachments` by name.
  *
- * In RFC 5322 text, To, Cc, Bcc, Reply-To, From, Subject, Attach, In-Reply-To and References count; other
+ * In RFC 5322 text, To, Cc, Bcc, Reply-To, From, Subject, Attach, In-Reply-To and References are read; other
  * headers (Date, Message-ID, Resent-*, X-*) are ignored. mime.h finds the leaves: texts become the bodies
  * (mime_text.h), every other leaf, such as an attached message, is attached byte for byte. A message that
  * cannot be read whole is refused: a multipart without its end, a part with invalid headers, damaged base64,
@@ -53,9 +53,9 @@ struct draft {
 
 /* Reads a message. The caller frees the draft. On failure *ret_reason describes the error (the caller frees;
  * it may be NULL on -ENOMEM). Return: 0; -EBADMSG for an unknown JSON field or type, a bad header or address,
- * a missing header section or an invalid encoding; -EDESTADDRREQ if a recipient is missing or not an address;
- * -EMSGSIZE if the parts exceed ATTACHMENTS_MAX_BYTES together, or the message exceeds a bound above;
- * -ENOMEM.
+ * a missing header section or an invalid encoding; -EDESTADDRREQ if there is no recipient, or `answered`
+ * names a recipient that is not an address; -EMSGSIZE if the parts exceed ATTACHMENTS_MAX_BYTES together, or
+ * the message exceeds a bound above; -ENOMEM.
  *
  * `answered` is the result of reply_make() (reply.h) for the email that the message answers, or NULL. An
  * answer may be a body alone: its first lines are headers only if they form a header section with a header

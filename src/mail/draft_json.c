@@ -33,7 +33,7 @@ static int read_text_field(struct draft_reading *reading, const char *path, cons
     return 0;
 }
 
-/* Names that other mail APIs use for the fields, separated by blanks and compared by same_field(). */
+/* Names that other mail APIs use for the fields, separated by blanks and compared by is_same_field(). */
 static const struct {
     const char *meant;
     const char *names;
@@ -51,7 +51,7 @@ static const struct {
 };
 
 /* Compares names regardless of case and separators: Reply-To, replyTo and reply_to are equal. */
-static bool same_field(const char *name, const char *other)
+static bool is_same_field(const char *name, const char *other)
 {
     for (;;) {
         name += strspn(name, "_- ");
@@ -84,7 +84,7 @@ static int read_address_object(struct draft_reading *reading, const char *path, 
         char prefix[PATH_BYTES + 2];
         snprintf(prefix, sizeof(prefix), "%s: ", path);
         if (strcmp(key, "address") != 0 && strcmp(key, "name") != 0)
-            return refuse_field(reading, prefix, key, same_field(key, "email") ? "address" : NULL);
+            return refuse_field(reading, prefix, key, is_same_field(key, "email") ? "address" : NULL);
     }
 
     const char *address = json_string_value(json_object_get(object, "address"));
@@ -114,7 +114,7 @@ static int read_addresses_field(struct draft_reading *reading, const char *field
                                 void *target)
 {
     struct address_list *list = target;
-    draft_note_given(reading, list);
+    draft_note_list_given(reading, list);
     if (json_is_string(value))
         return draft_read_addresses(reading, field, json_string_value(value), list);
     if (json_is_object(value))
@@ -188,7 +188,7 @@ static bool is_id(const char *text)
 }
 
 static int read_strings(struct draft_reading *reading, const char *field, const json_t *value,
-                        bool (*is_right)(const char *text), const char *words, GPtrArray **list)
+                        bool (*is_valid)(const char *text), const char *words, GPtrArray **list)
 {
     if (!json_is_array(value))
         return refuse(reading, field, "not an array of strings");
@@ -200,7 +200,7 @@ static int read_strings(struct draft_reading *reading, const char *field, const 
         const char *text = json_string_value(json_array_get(value, i));
         char path[PATH_BYTES];
         snprintf(path, sizeof(path), "%s[%zu]", field, i);
-        if (text == NULL || !is_right(text))
+        if (text == NULL || !is_valid(text))
             error = refuse(reading, path, words);
         else
             g_ptr_array_add(*list, g_strdup(text));
@@ -251,15 +251,15 @@ static const struct field {
 };
 
 /* Returns the known field that the user probably means by this name, or NULL. */
-static const char *find_meant(const char *name)
+static const char *find_meant_field(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(fields); i++)
-        if (same_field(name, fields[i].name))
+        if (is_same_field(name, fields[i].name))
             return fields[i].name;
     for (size_t i = 0; i < ARRAY_LEN(other_names); i++) {
         g_auto(GStrv) names = g_strsplit(other_names[i].names, " ", -1);
         for (char **other = names; *other != NULL; other++)
-            if (same_field(name, *other))
+            if (is_same_field(name, *other))
                 return other_names[i].meant;
     }
     return NULL;
@@ -273,7 +273,7 @@ static int read_field(struct draft_reading *reading, const char *name, const jso
         return json_is_null(value) ? 0
                                    : fields[i].read(reading, name, value, (char *)reading + fields[i].target);
     }
-    return refuse_field(reading, "", name, find_meant(name));
+    return refuse_field(reading, "", name, find_meant_field(name));
 }
 
 int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len)

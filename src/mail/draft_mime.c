@@ -66,7 +66,7 @@ static int read_from_header(struct draft_reading *reading, const char *name, con
 
 static int read_addresses_header(struct draft_reading *reading, const char *name, const char *raw, void *list)
 {
-    draft_note_given(reading, list);
+    draft_note_list_given(reading, list);
     return draft_read_addresses(reading, name, raw, list);
 }
 
@@ -145,14 +145,14 @@ static bool has_prefix(struct span name, const char *prefix)
     return name.len >= strlen(prefix) && strncasecmp(name.bytes, prefix, strlen(prefix)) == 0;
 }
 
-/* Returns false if a blank is before the colon, which only the obsolete grammar (RFC 822) allows. */
+/* Returns false if the name is too long, or has a blank before the colon, as only RFC 822 allows. */
 static bool has_header_name(const struct mime_field *field)
 {
     return field->name.len <= HEADER_NAME_MAX_BYTES &&
            field->value.bytes == field->name.bytes + field->name.len + 1;
 }
 
-/* Some mail programs take a carriage return without a line feed for a line end. */
+/* Some mail programs read a carriage return without a line feed as a line end. */
 static bool has_bare_return(struct span text)
 {
     const char *end = text.bytes + text.len;
@@ -172,13 +172,13 @@ static int refuse_header_line(const struct draft_reading *reading, const char *w
                        where[0] == '\0' ? "not a message: " : where, number);
 }
 
-static bool is_ended(const struct header_section *section)
+static bool ends_with_blank_line(const struct header_section *section)
 {
     return section->body.bytes != section->header.bytes + section->header.len;
 }
 
 /* Reads header lines up to a blank line, or to the end. `where` (format_part_location()) is the beginning of
- * an error's reason. Return: 0; -EBADMSG if a line is no valid header, or a single header is repeated;
+ * an error's reason. Return: 0; -EBADMSG if a line is not a valid header, or a single header is repeated;
  * -EMSGSIZE. */
 static int read_header_section(struct draft_reading *reading, const char *where, struct span entity,
                                struct header_section *ret_section)
@@ -201,7 +201,7 @@ static int read_header_section(struct draft_reading *reading, const char *where,
         section.seen[known - headers] = true;
         section.traits |= known->traits;
     }
-    if (!is_ended(&section) && section.body.len > 0)
+    if (!ends_with_blank_line(&section) && section.body.len > 0)
         return refuse_header_line(reading, where, section.body.bytes);
     *ret_section = section;
     return 0;
@@ -221,13 +221,14 @@ static int read_message_header_section(struct draft_reading *reading, struct spa
         return reason_give(reading->ret_reason, -EBADMSG,
                            "not a message: no To, Cc, Bcc, Subject or From among its headers");
     /* A message that ends within its headers may be cut in the middle of an address. */
-    return is_ended(ret_section) ? 0
-                                 : reason_give(reading->ret_reason, -EBADMSG,
-                                               "the message is cut off: no blank line ends its headers");
+    return ends_with_blank_line(ret_section)
+               ? 0
+               : reason_give(reading->ret_reason, -EBADMSG,
+                             "the message is cut off: no blank line ends its headers");
 }
 
 /* Returns true if the first line is a header with HEADER_COUNTS. */
-static bool draft_begins_with_header(struct span text)
+static bool begins_with_counted_header(struct span text)
 {
     struct mime_field field;
     if (!mime_take_field(&text, &field) || !has_header_name(&field))
@@ -252,7 +253,7 @@ static int read_other_header(struct draft_reading *reading, struct span name)
 }
 
 /* Reads the headers of the message itself. */
-static int draft_read_headers(struct draft_reading *reading, struct span section)
+static int read_headers(struct draft_reading *reading, struct span section)
 {
     struct mime_field field;
     int error = 0;
@@ -276,7 +277,7 @@ enum {
     WHERE_BYTES = 16 + MIME_NESTING_MAX * 6,
 };
 
-/* Formats the beginning of a reason: "" for the whole message, "part 2.1: " and the like for a part. */
+/* Formats the beginning of a reason: "" for the whole message, or "part 2.1: " for a part. */
 static void format_part_location(const struct mime_entity *entity, char ret_where[WHERE_BYTES])
 {
     ret_where[0] = '\0';
@@ -393,7 +394,7 @@ static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
     return mime_texts_add(&reading->texts, leaf, role, text);
 }
 
-/* Checks the header section of a part. The message's own section was checked before. */
+/* Checks the header section of a part. read_message_header_section() has checked that of the message. */
 static int begin_entity(void *context, const struct mime_entity *entity)
 {
     struct draft_reading *reading = context;
@@ -411,7 +412,7 @@ static int begin_entity(void *context, const struct mime_entity *entity)
     return error;
 }
 
-static int judge_defect(void *context, const struct mime_entity *entity, enum mime_defect defect)
+static int refuse_defect(void *context, const struct mime_entity *entity, enum mime_defect defect)
 {
     struct draft_reading *reading = context;
     switch (defect) {
@@ -430,7 +431,8 @@ static int judge_defect(void *context, const struct mime_entity *entity, enum mi
     return 0;
 }
 
-/* Notes the pictures that the html names by Content-ID, since the service's attachments have none. */
+/* Notes the pictures that the HTML names by Content-ID, since attachments of the service have no
+ * Content-ID. */
 static void note_content_ids(struct draft_reading *reading)
 {
     if (reading->html == NULL || reading->parts->len == 0)
@@ -455,12 +457,12 @@ static bool has_second_message(struct span text)
 {
     const char *end = text.bytes + text.len;
     for (const char *at = text.bytes; (at = memmem(at, (size_t)(end - at), "\nFrom ", 6)) != NULL; at++) {
-        bool is_behind_blank =
+        bool is_after_blank_line =
             at > text.bytes && (at[-1] == '\n' || (at[-1] == '\r' && at > text.bytes + 1 && at[-2] == '\n'));
         struct span rest = {at + 1, (size_t)(end - at) - 1};
         struct mime_field field;
         mime_take_line(&rest);
-        if (is_behind_blank && mime_take_field(&rest, &field))
+        if (is_after_blank_line && mime_take_field(&rest, &field))
             return true;
     }
     return false;
@@ -479,12 +481,12 @@ int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len
                            "a mailbox with more than one message; hand in each by itself");
     int error = read_message_header_section(reading, message, &section);
     if (error == 0)
-        error = draft_read_headers(reading, section.header);
-    struct mime_visitor visitor = {reading, begin_entity, read_leaf, judge_defect};
+        error = read_headers(reading, section.header);
+    struct mime_visitor visitor = {reading, begin_entity, read_leaf, refuse_defect};
     if (error == 0)
         error = mime_read(message, &visitor);
     /* A long body is cut up to four bytes above its bound, at the end of a character, so that
-     * check_completeness() (draft.c) refuses it. */
+     * check_recipients_and_sizes() (draft.c) refuses it. */
     if (error == 0)
         error = mime_texts_join(&reading->texts, DRAFT_BODY_MAX_BYTES + 4, &reading->plain_text,
                                 &reading->html, &reading->alternative_content);
@@ -501,7 +503,7 @@ int draft_read_answer_text(struct draft_reading *reading, const char *bytes, siz
     int error = read_message_header_section(reading, text, &section);
     if (error == 0)
         return draft_read_mime(reading, bytes, len);
-    if (error != -EBADMSG || draft_begins_with_header(text))
+    if (error != -EBADMSG || begins_with_counted_header(text))
         return error;
     free(TAKE_PTR(*reading->ret_reason));
     /* A body without headers is read as a MIME message that names no charset. */

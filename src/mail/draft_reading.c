@@ -15,7 +15,7 @@
 #include "mail/reason.h"
 
 enum {
-    NOT_CARRIED_MAX = 32, /* number of lines; then one line "and more" */
+    NOT_CARRIED_MAX = 32, /* descriptions; one more says "and more" */
 };
 
 void draft_parts_free(struct draft_part *parts, size_t len)
@@ -104,15 +104,15 @@ int draft_refuse_address(const struct draft_reading *reading, const char *path, 
     return reason_give(reading->ret_reason, -EBADMSG, "%s: not an email address: \"%.80s\"", path, address);
 }
 
-/* Returns true for "Smith, John <j@x.example>", in which the comma without quotes ends the item. */
-static bool is_half_a_name(const char *text, const char *refused)
+/* Returns true if `refused` is "Smith" in "Smith, John <j@x.example>", since the comma lacks quotes. */
+static bool has_unquoted_comma(const char *text, const char *refused)
 {
-    const char *behind = strstr(text, refused); /* NULL if the item was folded */
-    if (behind == NULL || strchr(refused, '@') != NULL)
+    const char *after = strstr(text, refused); /* NULL if the item was folded */
+    if (after == NULL || strchr(refused, '@') != NULL)
         return false;
-    behind += strlen(refused);
-    behind += strspn(behind, " \t\r\n");
-    return *behind == ',' && behind[1 + strcspn(behind + 1, "<,@")] == '<';
+    after += strlen(refused);
+    after += strspn(after, " \t\r\n");
+    return *after == ',' && after[1 + strcspn(after + 1, "<,@")] == '<';
 }
 
 int draft_read_addresses(struct draft_reading *reading, const char *path, const char *text,
@@ -122,14 +122,14 @@ int draft_read_addresses(struct draft_reading *reading, const char *path, const 
     int error = address_list_parse(list, text, &refused);
     if (error == -EMSGSIZE)
         return draft_refuse_recipients(reading);
-    if (error == -EBADMSG && refused != NULL && is_half_a_name(text, refused))
+    if (error == -EBADMSG && refused != NULL && has_unquoted_comma(text, refused))
         return reason_give(reading->ret_reason, -EBADMSG,
                            "%s: not an email address: \"%.80s\"; a name with a comma needs quotes", path,
                            refused);
     return error == -EBADMSG ? draft_refuse_address(reading, path, refused) : error;
 }
 
-void draft_note_given(struct draft_reading *reading, const struct address_list *list)
+void draft_note_list_given(struct draft_reading *reading, const struct address_list *list)
 {
     reading->has_to = reading->has_to || list == &reading->to;
     reading->has_cc = reading->has_cc || list == &reading->cc;

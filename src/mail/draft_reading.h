@@ -18,7 +18,7 @@
 
 struct draft_reading {
     bool is_answer;     /* missing fields are taken from the answered email */
-    bool is_from_email; /* the source is an answered email, whose lists may have an unusable text */
+    bool is_from_email; /* the result of reply_make() is read, whose lists may have an unusable text */
     char *from;
     bool has_to; /* the message itself has a To list, which may be empty; likewise has_cc */
     bool has_cc;
@@ -63,8 +63,8 @@ int draft_refuse_address(const struct draft_reading *reading, const char *path, 
 int draft_read_addresses(struct draft_reading *reading, const char *path, const char *text,
                          struct address_list *list);
 
-/* Sets has_to if `list` is reading->to, and has_cc if it is reading->cc. */
-void draft_note_given(struct draft_reading *reading, const struct address_list *list);
+/* Sets has_to if `list` is reading->to, and has_cc if `list` is reading->cc. */
+void draft_note_list_given(struct draft_reading *reading, const struct address_list *list);
 
 /* Returns the number of blanks and line ends at the beginning of the text. */
 size_t draft_blank_len(const char *bytes, size_t len);

@@ -57,7 +57,7 @@ static json_t *describe(const struct draft *draft)
                      json_loads(draft->request, 0, NULL), "attachment_names", names, "parts", parts);
 }
 
-static void check_valid(const char *name)
+static void check_valid_message(const char *name)
 {
     _cleanup_free_ char *bytes = NULL;
     _cleanup_free_ char *reason = NULL;
@@ -77,7 +77,7 @@ static void check_valid(const char *name)
     }
 }
 
-static void check_invalid(const char *name)
+static void check_invalid_message(const char *name)
 {
     static const struct {
         const char *name;
@@ -124,12 +124,12 @@ static void check_folder(const char *folder, void (*check)(const char *name), un
 
 TEST(valid_messages_give_the_expected_drafts)
 {
-    check_folder(VALID, check_valid, 25);
+    check_folder(VALID, check_valid_message, 25);
 }
 
 TEST(invalid_messages_are_refused_with_a_reason)
 {
-    check_folder(INVALID, check_invalid, 40);
+    check_folder(INVALID, check_invalid_message, 40);
 }
 
 static struct draft *parse_text(const char *text)
@@ -141,7 +141,7 @@ static struct draft *parse_text(const char *text)
     return draft;
 }
 
-TEST(the_request_is_completed_in_a_stable_order)
+TEST(a_completed_request_has_its_fields_in_a_fixed_order)
 {
     static const char *const ids[] = {"p2", "p3"};
     static const struct {
@@ -190,7 +190,7 @@ TEST(a_reason_has_no_character_that_a_terminal_obeys)
     assert_string_equal(reason, "unknown field \"   1m    txt           \"");
 }
 
-TEST(the_refusal_of_a_foreign_field_names_the_right_field)
+TEST(the_refusal_of_an_unknown_field_names_the_field_that_is_meant)
 {
     static const struct {
         const char *message;
@@ -234,7 +234,7 @@ static void assert_message_ids(const char *headers, const char *expected)
     draft_free(draft);
 }
 
-TEST(the_answered_email_is_named_likeliest_first)
+TEST(message_ids_begin_with_in_reply_to_and_the_last_reference)
 {
     assert_message_ids("", "");
     assert_message_ids("In-Reply-To: <r@x>\n", "r@x ");
@@ -247,7 +247,7 @@ TEST(the_answered_email_is_named_likeliest_first)
     assert_message_ids("X-In-Reply-To: <r@x>\nMessage-ID: <m@x>\n", "");
 }
 
-TEST(the_last_emails_of_a_long_thread_are_named)
+TEST(message_ids_keep_the_last_references_of_a_long_thread)
 {
     _cleanup_strbuf_ struct strbuf headers = STRBUF_INIT(1 << 20);
     _cleanup_strbuf_ struct strbuf expected = STRBUF_INIT(1 << 20);
@@ -264,7 +264,7 @@ TEST(the_last_emails_of_a_long_thread_are_named)
     assert_message_ids(strbuf_str(&headers), strbuf_str(&expected));
 }
 
-TEST(json_names_the_answered_email_by_its_id)
+TEST(an_answer_replies_to_the_answered_email_whatever_its_headers_name)
 {
     static const char answered[] = "{\"existing_email_id\":\"e1\",\"message_type\":\"reply\"}";
     static const char message[] = "To: a@b\nIn-Reply-To: <r@x>\n\nx\n";
@@ -300,7 +300,7 @@ static void assert_answer_goes_to(const char *message, const char *to, const cha
 }
 
 /* An empty "Cc:" replaces the default Cc: the user who emptied the line wants no Cc. */
-TEST(an_empty_list_replaces_the_recipients)
+TEST(an_empty_recipient_header_replaces_the_default_recipients)
 {
     static const char to[] = "[{\"address\":\"to@x\",\"name\":null}]";
     static const char cc[] = "[{\"address\":\"cc@x\",\"name\":null}]";
@@ -318,7 +318,7 @@ TEST(an_empty_list_replaces_the_recipients)
         -EDESTADDRREQ);
 }
 
-TEST(the_request_of_a_reply_names_the_email)
+TEST(a_request_names_the_email_only_if_it_is_a_reply)
 {
     _cleanup_free_ char *reply = NULL;
     _cleanup_free_ char *new_thread = NULL;
@@ -405,7 +405,7 @@ static void assert_parsed(struct strbuf *headers, int expected)
         assert_refused(headers, expected);
 }
 
-TEST(a_line_too_long_before_its_colon_is_no_header)
+TEST(a_header_name_over_998_bytes_is_refused)
 {
     static const struct {
         size_t name_len;
@@ -442,7 +442,7 @@ TEST(too_many_recipients_or_attachments_are_refused)
 }
 
 /* Reading such a message to its end would take ten times its size in memory. */
-TEST(a_flood_of_recipients_is_refused_before_it_is_read)
+TEST(a_flood_of_recipients_is_refused)
 {
     static const struct {
         const char *before;
@@ -489,8 +489,8 @@ TEST(a_flood_of_empty_parts_is_refused)
     draft_free(parse_text(strbuf_str(&message)));
 }
 
-/* This took minutes when the boundary's length was computed for each line. */
-TEST(a_long_boundary_is_searched_in_linear_time)
+/* If the boundary's length was computed for each line, this would take minutes. */
+TEST(a_message_with_a_long_boundary_is_read_in_linear_time)
 {
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DRAFT_MAX_BYTES);
     append_many(&message, "To: a@b\nContent-Type: multipart/mixed; boundary=", 1);
@@ -500,7 +500,7 @@ TEST(a_long_boundary_is_searched_in_linear_time)
     assert_refused(&message, -EBADMSG);
 }
 
-TEST(deep_nesting_is_refused)
+TEST(multiparts_nested_more_than_32_deep_are_refused)
 {
     static const unsigned int depths[] = {33, 100, 1000, 1100, 5000};
     for (size_t i = 0; i < ARRAY_LEN(depths); i++) {
@@ -515,7 +515,7 @@ TEST(deep_nesting_is_refused)
     }
 }
 
-TEST(deep_nesting_within_attached_messages_is_survived)
+TEST(a_message_nested_deep_in_messages_is_attached_or_refused)
 {
     static const unsigned int depths[] = {10, 1000, 20000};
     for (size_t i = 0; i < ARRAY_LEN(depths); i++) {
@@ -533,7 +533,7 @@ TEST(deep_nesting_within_attached_messages_is_survived)
 
 /* ---- messages that end too soon */
 
-TEST(a_cut_json_message_is_never_accepted)
+TEST(a_cut_json_message_is_refused)
 {
     _cleanup_free_ char *bytes = NULL;
     size_t len;
@@ -547,8 +547,7 @@ TEST(a_cut_json_message_is_never_accepted)
     }
 }
 
-/* A message that is cut in a header or right after a header is refused, even if the rest is valid. */
-TEST(a_message_cut_in_its_headers_is_never_accepted)
+TEST(a_message_cut_in_its_headers_is_refused)
 {
     static const char *const messages[] = {
         "To: bob@x.example, carol@x.example\nSubject: s\n\nText.\n",
@@ -567,8 +566,7 @@ TEST(a_message_cut_in_its_headers_is_never_accepted)
     }
 }
 
-/* A multipart that is cut before the end of its closing boundary is refused. */
-TEST(a_cut_multipart_message_is_never_accepted)
+TEST(a_cut_multipart_message_is_refused)
 {
     _cleanup_free_ char *bytes = NULL;
     size_t len;
@@ -588,9 +586,9 @@ TEST(a_cut_multipart_message_is_never_accepted)
     assert_true(accepted > 0);
 }
 
-/* Cuts the message at each byte (a long one at some 500), and changes the byte there: no crash, no leak, and
- * a reason for each error. */
-static void survive(const char *folder, const char *name)
+/* Cuts the message at each byte (a long one at some 500), and changes the byte there: checks that each error
+ * has a reason. */
+static void parse_damaged(const char *folder, const char *name)
 {
     _cleanup_free_ char *bytes = NULL;
     size_t len;
@@ -617,20 +615,20 @@ static void survive(const char *folder, const char *name)
     }
 }
 
-static void survive_valid(const char *name)
+static void parse_damaged_valid(const char *name)
 {
-    survive(VALID, name);
+    parse_damaged(VALID, name);
 }
 
-static void survive_invalid(const char *name)
+static void parse_damaged_invalid(const char *name)
 {
-    survive(INVALID, name);
+    parse_damaged(INVALID, name);
 }
 
-TEST(damaged_messages_are_survived)
+TEST(a_damaged_message_is_read_or_refused_with_a_reason)
 {
-    check_folder(VALID, survive_valid, 25);
-    check_folder(INVALID, survive_invalid, 40);
+    check_folder(VALID, parse_damaged_valid, 25);
+    check_folder(INVALID, parse_damaged_invalid, 40);
 }
 
 struct parsing {
@@ -652,7 +650,7 @@ static void *parse_many(void *argument)
     return NULL;
 }
 
-TEST(several_threads_may_parse)
+TEST(several_threads_can_parse_drafts_at_once)
 {
     _cleanup_free_ char *bytes = NULL;
     struct parsing parsings[4];
@@ -669,7 +667,7 @@ TEST(several_threads_may_parse)
     }
 }
 
-TEST(messages_to_the_same_people_have_the_same_sequence)
+TEST(messages_from_one_sender_to_the_same_recipients_share_a_sequence)
 {
     static const char one[] = "{\"to_addresses\":[{\"address\":\"a@x.example\",\"name\":null},"
                               "{\"address\":\"b@x.example\",\"name\":\"B\"}]}";

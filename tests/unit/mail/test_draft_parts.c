@@ -55,7 +55,7 @@ static void assert_refused(const char *message, const char *words)
     assert_string_equal(reason, words);
 }
 
-TEST(a_part_ends_before_the_line_end_of_its_boundary)
+TEST(the_line_end_before_a_boundary_belongs_to_no_part)
 {
     static const struct {
         const char *message;
@@ -87,7 +87,7 @@ TEST(a_part_ends_before_the_line_end_of_its_boundary)
     }
 }
 
-TEST(the_last_line_of_a_text_keeps_its_end_or_has_none)
+TEST(a_text_keeps_its_last_line_end_and_gets_none_that_is_missing)
 {
     static const struct {
         const char *message;
@@ -137,7 +137,7 @@ TEST(an_attached_message_is_sent_unchanged)
     }
 }
 
-TEST(encodings_are_read_in_all_their_spellings)
+TEST(transfer_encodings_are_read_in_all_their_spellings)
 {
     static const struct {
         const char *encoding;
@@ -166,7 +166,7 @@ TEST(encodings_are_read_in_all_their_spellings)
     }
 }
 
-TEST(a_damaged_part_is_refused_by_its_number)
+TEST(the_refusal_of_a_damaged_part_names_its_number)
 {
     static const struct {
         const char *message;
@@ -228,7 +228,7 @@ static void assert_not_carried(const char *message, const char *words)
 #define LOGO "--B\nContent-Type: image/png; name=logo.png\nContent-ID: <logo@x>\n\nx\n--B--\n"
 #define HTML "--B\nContent-Type: text/html\n\n"
 
-TEST(parts_that_the_interface_cannot_carry_are_reported)
+TEST(not_carried_names_what_the_request_cannot_express)
 {
     static const struct {
         const char *message;
@@ -271,7 +271,7 @@ TEST(parts_that_the_interface_cannot_carry_are_reported)
         assert_not_carried(cases[i].message, cases[i].words);
 }
 
-TEST(many_parts_that_are_not_carried_are_reported_in_few_lines)
+TEST(not_carried_has_a_bounded_number_of_lines)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
     strbuf_append_str(&text, "To: b@x.example\n");
@@ -284,7 +284,7 @@ TEST(many_parts_that_are_not_carried_are_reported_in_few_lines)
     draft_free(draft);
 }
 
-TEST(a_text_of_many_lines_with_dashes_is_no_flood_of_parts)
+TEST(lines_of_dashes_in_a_text_do_not_count_as_parts)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DRAFT_MAX_BYTES);
     strbuf_append_str(&text, "To: b@x.example\nContent-Type: text/plain\n\n");
