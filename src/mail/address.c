@@ -157,20 +157,20 @@ static void append_unfolded(struct strbuf *out, const char *start, const char *e
 static const char *read_words(const char *c, bool may_be_quoted, struct strbuf *out)
 {
     const char *end = c;
-    bool is_behind_word = false;
+    bool is_after_word = false;
     bool has_word = false;
     while ((c = skip_gap(end)) != NULL) {
         bool is_quoted = *c == '"' && may_be_quoted;
         size_t len = *c == '.' ? 1 : atom_len(c);
         if (len == 0 && !is_quoted)
             return has_word ? end : NULL;
-        if (is_behind_word && *c != '.')
+        if (is_after_word && *c != '.')
             return NULL;
         end = is_quoted ? header_text_skip_quoted(c) : c + len;
         if (end == NULL)
             return NULL;
-        is_behind_word = *c != '.';
-        has_word = has_word || is_behind_word;
+        is_after_word = *c != '.';
+        has_word = has_word || is_after_word;
         append_unfolded(out, c, end);
     }
     return NULL;
@@ -191,7 +191,7 @@ static bool is_domain(const char *text)
 
 /* Returns true if all characters are visible, or blanks, which can be in quoted strings. Invisible characters
  * would make two addresses look alike; U+FFFD replaces damaged text. */
-static bool is_shown(const char *text)
+static bool is_visible(const char *text)
 {
     if (!g_utf8_validate(text, -1, NULL))
         return false;
@@ -215,7 +215,7 @@ static const char *read_address(const char *text, const char *domain, struct str
     const char *start = has_domain ? skip_gap(at + 1) : NULL;
     if (!has_domain && at != NULL && domain != NULL) {
         strbuf_appendf(address, "@%s", domain);
-        return address->error == 0 && is_shown(strbuf_str(address)) ? local_end : NULL;
+        return address->error == 0 && is_visible(strbuf_str(address)) ? local_end : NULL;
     }
     if (start == NULL)
         return NULL;
@@ -225,7 +225,7 @@ static const char *read_address(const char *text, const char *domain, struct str
     if (end != NULL && *start == '[')
         append_unfolded(address, start, end);
     bool is_one = end != NULL && address->error == 0 && is_domain(strbuf_str(address) + domain_at) &&
-                  is_shown(strbuf_str(address));
+                  is_visible(strbuf_str(address));
     return is_one ? end : NULL;
 }
 
@@ -253,12 +253,12 @@ static bool is_separator(char c)
 struct list_item {
     const char *start;
     const char *opening; /* the "<" of "<…>"; NULL if there is none */
-    const char *closing; /* the position behind the ">" */
-    const char *end;     /* the separator behind the item, or the text's end */
+    const char *closing; /* the position after the ">" */
+    const char *end;     /* the separator after the item, or the text's end */
     bool is_damaged;     /* a token has no end, or is not allowed at its position */
 };
 
-/* Returns the position behind "<…>"; NULL if the ">" is missing. */
+/* Returns the position after "<…>"; NULL if the ">" is missing. */
 static const char *skip_brackets(const char *c)
 {
     for (c++; c != NULL && *c != '\0'; c = character_is_blank(*c) || is_separator(*c) ? c + 1 : skip_token(c))
@@ -299,25 +299,25 @@ static void scan_item(const char *text, struct list_item *ret)
  * an "@" outside quotes. Returns the number of words. */
 static unsigned int read_phrase(const char *start, const char *end, struct strbuf *text, bool *ret_has_at)
 {
-    bool is_behind_gap = false;
-    bool is_behind_word = false;
+    bool is_after_gap = false;
+    bool is_after_word = false;
     unsigned int words = 0;
     *ret_has_at = false;
     for (const char *c = start; c < end;) {
         const char *token = c;
         if (character_is_blank(*c) || *c == '(') {
             c = *c == '(' ? header_text_skip_comment(c) : c + 1;
-            is_behind_gap = true;
+            is_after_gap = true;
             continue;
         }
-        if (is_behind_gap && words > 0)
+        if (is_after_gap && words > 0)
             strbuf_append_char(text, ' ');
-        words += is_behind_gap || !is_behind_word;
+        words += is_after_gap || !is_after_word;
         c = skip_token(c);
         strbuf_append(text, token, (size_t)(c - token));
         *ret_has_at = *ret_has_at || *token == '@';
-        is_behind_gap = false;
-        is_behind_word = true;
+        is_after_gap = false;
+        is_after_word = true;
     }
     return words;
 }
@@ -369,7 +369,7 @@ static const char *skip_route(const char *c)
     return *colon == ':' ? colon + 1 : c;
 }
 
-static int take_bracketed(struct list_reading *reading, const struct list_item *item)
+static int read_bracketed_item(struct list_reading *reading, const struct list_item *item)
 {
     _cleanup_strbuf_ struct strbuf address = STRBUF_INIT(ADDRESS_MAX_BYTES);
     _cleanup_strbuf_ struct strbuf phrase = STRBUF_INIT(SIZE_MAX / 2);
@@ -389,7 +389,7 @@ static int take_bracketed(struct list_reading *reading, const struct list_item *
     return error != 0 ? error : append_found(reading, &address, name);
 }
 
-static int take_bare(struct list_reading *reading, const struct list_item *item)
+static int read_bare_item(struct list_reading *reading, const struct list_item *item)
 {
     _cleanup_strbuf_ struct strbuf address = STRBUF_INIT(ADDRESS_MAX_BYTES);
     _cleanup_free_ char *name = NULL;
@@ -403,7 +403,7 @@ static int take_bare(struct list_reading *reading, const struct list_item *item)
 }
 
 /* Returns true if a later ";" can end a group that begins with this item. */
-static bool is_closed(struct list_reading *reading, const struct list_item *item)
+static bool has_closing_semicolon(struct list_reading *reading, const struct list_item *item)
 {
     struct list_item later = *item;
     while (!reading->has_looked_for_closing && *later.end != '\0') {
@@ -421,13 +421,13 @@ static bool begin_group(struct list_reading *reading, const struct list_item *it
     _cleanup_strbuf_ struct strbuf phrase = STRBUF_INIT(SIZE_MAX / 2);
     bool has_at = false;
     if (*item->end != ':' || item->is_damaged || reading->is_in_group || item->opening != NULL ||
-        !is_closed(reading, item))
+        !has_closing_semicolon(reading, item))
         return false;
     reading->is_in_group = read_phrase(item->start, item->end, &phrase, &has_at) > 0 && !has_at;
     return reading->is_in_group;
 }
 
-static int take_item(struct list_reading *reading, struct list_item *item)
+static int read_item(struct list_reading *reading, struct list_item *item)
 {
     if (begin_group(reading, item))
         return 0;
@@ -437,7 +437,7 @@ static int take_item(struct list_reading *reading, struct list_item *item)
     reading->is_in_group = reading->is_in_group && *item->end != ';';
     if (item->is_damaged)
         return -EBADMSG;
-    return item->opening != NULL ? take_bracketed(reading, item) : take_bare(reading, item);
+    return item->opening != NULL ? read_bracketed_item(reading, item) : read_bare_item(reading, item);
 }
 
 /* Reads all items. `other`, unless it is NULL, receives the items that are not addresses. */
@@ -449,12 +449,12 @@ static int read_items(struct list_reading *reading, const char *text, address_ot
     int error = 0;
     do {
         scan_item(text, &item);
-        error = take_item(reading, &item);
+        error = read_item(reading, &item);
         if (error == -EBADMSG && other != NULL && reading->left == 0)
             error = -EMSGSIZE;
         if (error == -EBADMSG && other != NULL) {
             reading->left--;
-            /* A ";" behind the item may end a group. */
+            /* A ";" after the item may end a group. */
             error = other(context, item.start, (size_t)(item.end - item.start) + (*item.end == ';'));
         }
         text = item.end + 1;
@@ -471,15 +471,10 @@ static int read_items(struct list_reading *reading, const char *text, address_ot
     return error;
 }
 
-int address_list_parse_at(struct address_list *list, const char *text, const char *domain, char **ret_refused)
+int address_list_parse(struct address_list *list, const char *text, const char *domain, char **ret_refused)
 {
     struct list_reading reading = {.list = list, .domain = domain, .left = ADDRESS_LIST_MAX};
     return read_items(&reading, text, NULL, NULL, ret_refused);
-}
-
-int address_list_parse(struct address_list *list, const char *text, char **ret_refused)
-{
-    return address_list_parse_at(list, text, NULL, ret_refused);
 }
 
 int address_list_parse_each(struct address_list *list, const char *text, address_other_fn *other,

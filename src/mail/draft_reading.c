@@ -119,7 +119,7 @@ int draft_read_addresses(struct draft_reading *reading, const char *path, const 
                          struct address_list *list)
 {
     _cleanup_free_ char *refused = NULL;
-    int error = address_list_parse(list, text, &refused);
+    int error = address_list_parse(list, text, NULL, &refused);
     if (error == -EMSGSIZE)
         return draft_refuse_recipients(reading);
     if (error == -EBADMSG && refused != NULL && has_unquoted_comma(text, refused))

@@ -67,7 +67,7 @@ static int add_address(const json_t *value, struct address_list *list)
         return address_list_append(list, text, name != NULL && address_name_is_valid(name) ? name : NULL);
 
     /* Some services send the text of the header: "Bob <bob@x.example>", "undisclosed-recipients:;". */
-    int error = has_nul ? -EBADMSG : address_list_parse(list, text, NULL);
+    int error = has_nul ? -EBADMSG : address_list_parse(list, text, NULL, NULL);
     if (error != -EBADMSG && error != -EMSGSIZE)
         return error;
     note_unusable(text, len, list);

@@ -167,7 +167,7 @@ static bool needs_rewriting(const struct composition *message, const char *addre
 /* Reads the one address of a From or of -f. Returns false if the text is not one address. */
 static bool parse_sender(const char *text, struct address_list *list)
 {
-    if (address_list_parse_at(list, text, NO_DOMAIN, NULL) == 0 && list->len == 1)
+    if (address_list_parse(list, text, NO_DOMAIN, NULL) == 0 && list->len == 1)
         return true;
     address_list_release(list);
     return false;
@@ -188,7 +188,7 @@ static bool is_usable_from(const struct composition *message, const struct mime_
     bool is_usable = parse_sender(value, ret_sender)
                          ? has_domain(ret_sender->items[0].address) &&
                                !needs_rewriting(message, ret_sender->items[0].address)
-                         : address_list_parse(&several, value, NULL) == 0 && several.len > 1;
+                         : address_list_parse(&several, value, NULL, NULL) == 0 && several.len > 1;
     if (is_usable)
         address_list_release(ret_sender);
     return is_usable;

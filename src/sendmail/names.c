@@ -203,7 +203,7 @@ static int add_list(const struct local_names *names, const struct source *source
 {
     _cleanup_addresses_ struct address_list list = {0};
     _cleanup_free_ char *refused = NULL;
-    int error = address_list_parse_at(&list, source->text, NO_DOMAIN, &refused);
+    int error = address_list_parse(&list, source->text, NO_DOMAIN, &refused);
     int status = error == -EBADMSG    ? refuse_part(names, source, refused != NULL ? refused : "")
                  : error == -EMSGSIZE ? complain(EX_DATAERR, "too many recipients")
                  : error != 0         ? complain(EX_TEMPFAIL, "out of memory")

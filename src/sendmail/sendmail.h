@@ -66,7 +66,7 @@ enum host {
     HOST_NAMED, /* the machine's full name, or the one in /etc/mailname */
 };
 
-/* The domain that address_list_parse_at() adds to a local name. No real address has this domain. */
+/* The domain that address_list_parse() adds to a local name. No real address has this domain. */
 #define NO_DOMAIN "localhost."
 
 /* A list of addresses, each once. */

@@ -233,7 +233,7 @@ static int add_unparsable(void *others, const char *item, size_t len)
     g_strstrip(text);
     truncate_text(text, NAME_MAX_BYTES);
     struct address_list readable = {0};
-    int error = address_list_parse(&readable, text, NULL);
+    int error = address_list_parse(&readable, text, NULL, NULL);
     address_list_release(&readable);
     if (error == -ENOMEM)
         return error;

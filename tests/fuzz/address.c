@@ -21,7 +21,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     _cleanup_free_ char *text = fuzz_string(bytes, len);
     _cleanup_strbuf_ struct strbuf written = STRBUF_INIT(1 << 24);
     _cleanup_free_ char *refused = NULL;
-    int error = address_list_parse(&list, text, &refused);
+    int error = address_list_parse(&list, text, NULL, &refused);
     FUZZ_CHECK(list.len <= ADDRESS_LIST_MAX && (error == 0 || list.len == 0));
     FUZZ_CHECK((error == -EBADMSG) == (refused != NULL));
     size_t others = 0;
@@ -34,7 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
         strbuf_appendf(&written, "%s<%s>", i > 0 ? ", " : "", list.items[i].address);
     }
     if (error == 0 && list.len > 0) {
-        FUZZ_CHECK(address_list_parse(&again, strbuf_str(&written), NULL) == 0 && again.len == list.len);
+        FUZZ_CHECK(address_list_parse(&again, strbuf_str(&written), NULL, NULL) == 0 &&
+                   again.len == list.len);
         for (size_t i = 0; i < list.len; i++)
             FUZZ_CHECK(strcmp(again.items[i].address, list.items[i].address) == 0);
     }

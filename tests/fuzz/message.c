@@ -29,7 +29,7 @@ static void check_recipients(const json_t *list)
         const char *text = json_string_value(json_object_get(address, "address"));
         struct address_list readable = {0};
         fuzz_check_harmless(text, strlen(text), "");
-        FUZZ_CHECK(address_is_valid(text) || address_list_parse(&readable, text, NULL) == -EBADMSG);
+        FUZZ_CHECK(address_is_valid(text) || address_list_parse(&readable, text, NULL, NULL) == -EBADMSG);
     }
 }
 

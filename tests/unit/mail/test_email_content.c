@@ -120,7 +120,7 @@ TEST(a_cut_text_never_becomes_an_address)
         assert_int_equal(read_content(text, &content), 0);
         assert_int_equal(content.to.len, 0);
         struct address_list list = {0};
-        assert_int_equal(address_list_parse(&list, content.to.unusable, NULL), -EBADMSG);
+        assert_int_equal(address_list_parse(&list, content.to.unusable, NULL, NULL), -EBADMSG);
     }
 }
 

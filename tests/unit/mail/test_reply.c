@@ -91,7 +91,7 @@ static void fill(struct address_list *list, const char *addresses)
         list->unusable = strdup(bar + 1);
         *bar = '\0';
     }
-    assert_int_equal(0, address_list_parse(list, usable, NULL));
+    assert_int_equal(0, address_list_parse(list, usable, NULL, NULL));
 }
 
 static char *make(enum reply_kind kind, const char *from, const char *reply_to, const char *to,
