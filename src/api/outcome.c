@@ -7,6 +7,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,7 +30,7 @@ enum own_body {
     OWN_NONE,
 };
 
-/* The first matching row counts. */
+/* The first matching row counts; the last matches every status. */
 static const struct outcome_row {
     int first;
     int last;
@@ -51,16 +52,15 @@ static const struct outcome_row {
     {503, 503, SERVICE_RETRY, EAGAIN, OWN_JSON},
     {502, 502, SERVICE_UNKNOWN, EIO, OWN_NONE}, /* only gateways send 502, some with JSON */
     {504, 504, SERVICE_UNKNOWN, ETIMEDOUT, OWN_NONE},
-    {500, 599, SERVICE_UNKNOWN, EIO, OWN_JSON},
+    {0, INT_MAX, SERVICE_UNKNOWN, EIO, OWN_JSON},
 };
 
 static const struct outcome_row *find_row(int status)
 {
-    static const struct outcome_row unheard_of = {600, 999, SERVICE_UNKNOWN, EIO, OWN_JSON};
-    for (size_t i = 0; i < ARRAY_LEN(by_status); i++)
-        if (status >= by_status[i].first && status <= by_status[i].last)
-            return &by_status[i];
-    return &unheard_of;
+    const struct outcome_row *row = by_status;
+    while (status < row->first || status > row->last)
+        row++;
+    return row;
 }
 
 static bool is_foreign(enum own_body own, const struct http_response *response, const struct strbuf *text)
