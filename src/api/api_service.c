@@ -610,15 +610,6 @@ static bool read_content(const struct strbuf *body, const struct content_query *
     return error == -EBADMSG;
 }
 
-/* Returns true if the start of an answer that was cut off because of its length shows that it is not
- * content. */
-static bool is_long_rubbish(const struct http_response *response, const struct strbuf *body)
-{
-    const char *text = strbuf_str(body);
-    text += strspn(text, " \t\r\n");
-    return response->is_html || (*text != '{' && *text != '\0');
-}
-
 static void get_content(struct mail_service *service, const struct content_query *query,
                         struct cancel *cancel, struct email_content *ret_content, struct service_result *ret)
 {
@@ -642,11 +633,10 @@ static void get_content(struct mail_service *service, const struct content_query
         request.max_body_bytes = query->max_bytes;
     api_perform(api, &request, &body, &response, ret);
     judge_length(&response, ret);
-    bool is_no_content = ret->outcome == SERVICE_OK
-                             ? read_content(&body, query, &content, ret)
-                             : ret->error == EFBIG && is_long_rubbish(&response, &body);
+    bool is_no_content = ret->outcome == SERVICE_OK && read_content(&body, query, &content, ret);
     judge_missing(ret);
-    judge_content_absence(api, ENDPOINT_CONTENT, query, is_no_content, ret);
+    if (ret->error != EFBIG) /* the start of a long answer does not show whether it is content */
+        judge_content_absence(api, ENDPOINT_CONTENT, query, is_no_content, ret);
     if (ret->outcome == SERVICE_OK)
         *ret_content = content;
 }
