@@ -305,16 +305,20 @@ static int create_content(struct outbox_handle *handle, const char *name, const 
     return error;
 }
 
-/* `reply_template` may be NULL. */
-static int create_file(struct outbox *outbox, enum item_kind kind, const char *name,
-                       const char *reply_template, pid_t pid, struct outbox_handle **ret_handle,
-                       struct outbox_stat *ret)
+int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
+                  const char *reply_template, struct outbox_handle **ret_handle, struct outbox_stat *ret)
 {
+    if (folder != OUTBOX_FOLDER_OUTBOX && folder != OUTBOX_FOLDER_ATTACHMENTS)
+        return -EPERM;
+    int error = item_check_name(folder, name);
+    if (error != 0)
+        return error;
+    enum item_kind kind = folder == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT;
     struct outbox_handle *handle = new_handle(outbox, pid);
     if (handle == NULL)
         return -ENOMEM;
     struct item *item = handle->item = item_new(spool_take_number(outbox->spool), kind);
-    int error = item == NULL ? -ENOMEM : 0;
+    error = item == NULL ? -ENOMEM : 0;
     if (error == 0) {
         handle->may_write = true;
         handle->max_bytes = accept_max_bytes(kind);
@@ -332,25 +336,6 @@ static int create_file(struct outbox *outbox, enum item_kind kind, const char *n
     item_stat(item, OUTBOX_CONTENT, ret);
     *ret_handle = handle;
     return 0;
-}
-
-int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
-                  struct outbox_handle **ret_handle, struct outbox_stat *ret)
-{
-    if (folder != OUTBOX_FOLDER_OUTBOX && folder != OUTBOX_FOLDER_ATTACHMENTS)
-        return -EPERM;
-    int error = item_check_name(folder, name);
-    if (error != 0)
-        return error;
-    enum item_kind kind = folder == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT;
-    return create_file(outbox, kind, name, NULL, pid, ret_handle, ret);
-}
-
-int outbox_create_answer(struct outbox *outbox, const char *reply_template, const char *name, pid_t pid,
-                         struct outbox_handle **ret_handle, struct outbox_stat *ret)
-{
-    int error = item_check_name(OUTBOX_FOLDER_OUTBOX, name);
-    return error != 0 ? error : create_file(outbox, ITEM_MESSAGE, name, reply_template, pid, ret_handle, ret);
 }
 
 /* Programs show only the errno, so an event has the reason. */

@@ -284,9 +284,8 @@ struct moving_in {
     struct outbox *outbox;
     int dir_fd;
     const char *draft_name;
-    const char *name;
-    const char *reply_template; /* or NULL */
-    pid_t session;              /* the session of the program that moves the draft */
+    const struct hand_in *to;
+    pid_t session; /* the session of the program that moves the draft */
     enum item_kind kind;
     int fd; /* the open draft */
     struct stat status;
@@ -320,7 +319,7 @@ static int open_draft(struct moving_in *moving)
     if ((uint64_t)status->st_size > max)
         return reason_give(&moving->reason, moving->kind == ITEM_MESSAGE ? -EMSGSIZE : -EFBIG,
                            "the file is larger than %zu bytes", max);
-    if (status->st_size == 0 && !item_is_never_sent(moving->kind, moving->name))
+    if (status->st_size == 0 && !item_is_never_sent(moving->kind, moving->to->name))
         return reason_give(&moving->reason, -EBADMSG, "the file is empty");
     return file_read_fd(moving->fd, max, &moving->bytes, &moving->len);
 }
@@ -365,8 +364,8 @@ static int accept_draft(struct moving_in *moving)
     item->file.is_durable = true;
     item->session = moving->session;
     item_stat(item, OUTBOX_CONTENT, &moving->stat);
-    int error = row_set_string(&item->row.reply_template, moving->reply_template);
-    error = error != 0 ? error : accept_begin(item, moving->name, &changes[0]);
+    int error = row_set_string(&item->row.reply_template, moving->to->reply_template);
+    error = error != 0 ? error : accept_begin(item, moving->to->name, &changes[0]);
     changes[0].is_new = true;
     error =
         error != 0 ? error : accept_check(outbox, &changes[0], moving->bytes, moving->len, &moving->reason);
@@ -384,13 +383,15 @@ static int accept_draft(struct moving_in *moving)
 
 /* Replaces the item that has the name; an answer replaces none. Returns -EEXIST if the name was free, but
  * another thread took it before it was reserved; the caller then tries again. */
-static int try_name(struct moving_in *moving, enum outbox_folder to, bool is_exclusive)
+static int try_name(struct moving_in *moving, bool is_exclusive)
 {
+    const struct hand_in *to = moving->to;
     struct outbox *outbox = moving->outbox;
     int error = 0;
     pthread_mutex_lock(&outbox->lock);
-    while (moving->reply_template == NULL &&
-           (error = claim_target_locked(outbox, to, moving->name, is_exclusive, &moving->target)) == -EAGAIN)
+    while (to->reply_template == NULL &&
+           (error = claim_target_locked(outbox, to->folder, to->name, is_exclusive, &moving->target)) ==
+               -EAGAIN)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
     pthread_mutex_unlock(&outbox->lock);
     error = error != 0 ? explain_target(error, &moving->reason) : accept_draft(moving);
@@ -398,10 +399,10 @@ static int try_name(struct moving_in *moving, enum outbox_folder to, bool is_exc
     return error;
 }
 
-static int hand_in(struct moving_in *moving, enum outbox_folder to, unsigned int flags)
+static int hand_in(struct moving_in *moving)
 {
-    bool is_exclusive = flags == RENAME_NOREPLACE;
-    int error = item_check_name(to, moving->name);
+    bool is_exclusive = moving->to->flags == RENAME_NOREPLACE;
+    int error = item_check_name(moving->to->folder, moving->to->name);
     if (error != 0)
         return reason_give(&moving->reason, error, "the name cannot be used here");
     error = open_draft(moving);
@@ -410,58 +411,35 @@ static int hand_in(struct moving_in *moving, enum outbox_folder to, unsigned int
     if (moving->kind == ITEM_ATTACHMENT)
         outbox_hand_in_waiting(moving->outbox);
     do {
-        error = try_name(moving, to, is_exclusive);
+        error = try_name(moving, is_exclusive);
     } while (error == -EEXIST && !is_exclusive);
     return error;
 }
 
-/* Moves the draft in, publishes an event with the reason after an error, and releases `moving`. */
-static int move_in(struct moving_in *moving, const char *shown_path, enum outbox_folder to,
-                   unsigned int flags)
-{
-    bool is_allowed = to == OUTBOX_FOLDER_OUTBOX || to == OUTBOX_FOLDER_ATTACHMENTS;
-    moving->kind = to == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT;
-    moving->fd = -1;
-    int error = errno_for_mv(is_allowed ? hand_in(moving, to, flags) : -EPERM);
-    if (error != 0)
-        outbox_notify_path(moving->outbox, EVENT_REFUSED, shown_path, NULL,
-                           moving->reason != NULL ? moving->reason : strerror(-error));
-    if (moving->fd >= 0)
-        close(moving->fd);
-    free(moving->bytes);
-    free(moving->reason);
-    return error;
-}
-
 int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_name, const char *shown_path,
-                   enum outbox_folder to, const char *name, unsigned int flags, pid_t pid,
-                   struct outbox_stat *ret)
+                   const struct hand_in *to, pid_t pid, struct outbox_stat *ret)
 {
+    bool is_allowed = to->folder == OUTBOX_FOLDER_OUTBOX || to->folder == OUTBOX_FOLDER_ATTACHMENTS;
     struct moving_in moving = {
         .outbox = outbox,
-        .session = writer_session(pid),
         .dir_fd = draft_dir_fd,
         .draft_name = draft_name,
-        .name = name,
+        .to = to,
+        .session = writer_session(pid),
+        .kind = to->folder == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT,
+        .fd = -1,
     };
-    int error = move_in(&moving, shown_path, to, flags);
+    int error = errno_for_mv(is_allowed ? hand_in(&moving) : -EPERM);
+    if (error != 0)
+        outbox_notify_path(outbox, EVENT_REFUSED, shown_path, NULL,
+                           moving.reason != NULL ? moving.reason : strerror(-error));
+    if (moving.fd >= 0)
+        close(moving.fd);
+    free(moving.bytes);
+    free(moving.reason);
     if (ret != NULL)
         *ret = moving.stat;
     return error;
-}
-
-int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *draft_name,
-                          const char *shown_path, const char *reply_template, const char *name, pid_t pid)
-{
-    struct moving_in moving = {
-        .outbox = outbox,
-        .session = writer_session(pid),
-        .dir_fd = draft_dir_fd,
-        .draft_name = draft_name,
-        .name = name,
-        .reply_template = reply_template,
-    };
-    return move_in(&moving, shown_path, OUTBOX_FOLDER_OUTBOX, 0);
 }
 
 /* ================================================================ out to drafts/ */

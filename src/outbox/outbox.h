@@ -142,16 +142,13 @@ int64_t outbox_folder_changed_ms(struct outbox *outbox, enum outbox_folder folde
 
 /* ---- files. `pid` is the id of the task that makes the system call (0: unknown, another pid namespace) */
 
-/* Creates a file in outbox/ or attachments/ (O_CREAT), open for writing. Waits for the disk. Returns 0;
- * -EEXIST: the name is taken; -EPERM: the name is a receipt's, or `folder` is sent/ or failed/;
- * -ENAMETOOLONG and -EILSEQ as item_check_name(); or the disk's error. */
+/* Creates a file in outbox/ or attachments/ (O_CREAT), open for writing. Waits for the disk.
+ * `reply_template`: the result of reply_make() for the email that the message answers, or NULL. An answer may
+ * be a body alone (draft_parse()), keeps a copy of the template in all four folders, and gets a numbered name
+ * if `name` is taken. Returns 0; -EEXIST: the name is taken; -EPERM: the name is a receipt's, or `folder` is
+ * sent/ or failed/; -ENAMETOOLONG and -EILSEQ as item_check_name(); or the disk's error. */
 int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
-                  struct outbox_handle **ret_handle, struct outbox_stat *ret);
-/* Creates a message in outbox/ that answers an email. Its text may be a body alone (draft_parse()).
- * `reply_template` is the result of reply_make() for that email; the item keeps a copy in all four folders.
- * If `name` is taken, a number is added. */
-int outbox_create_answer(struct outbox *outbox, const char *reply_template, const char *name, pid_t pid,
-                         struct outbox_handle **ret_handle, struct outbox_stat *ret);
+                  const char *reply_template, struct outbox_handle **ret_handle, struct outbox_stat *ret);
 /* Opens an item; `flags` as open(2). The first change of a waiting or accepted item makes its state `writing`
  * again. Returns 0; -EBUSY: the message is at the service, or may have been sent; -EACCES: writing in sent/
  * or failed/; -ESTALE: the item was removed or replaced, and the caller looks the name up again. */
@@ -187,19 +184,19 @@ void outbox_abandon(struct outbox_handle *handle);
 
 /* ---- names */
 
+struct hand_in {
+    enum outbox_folder folder; /* outbox/ or attachments/ */
+    const char *name;
+    unsigned int flags;         /* of rename(2): RENAME_NOREPLACE, or 0 to replace an item called `name` */
+    const char *reply_template; /* as in outbox_create(); or NULL */
+};
 /* Moves the ordinary file `draft_name` of the directory `draft_dir_fd` (same filesystem as the state) into
- * outbox/ or attachments/ as `name`: checks it, makes it durable, then renames it. On failure the draft stays
- * in its place. The caller guarantees that no program has the draft open for writing until the call returns.
- * `flags`: RENAME_NOREPLACE or 0. Replaces an item called `name`; -EBUSY: this item may have been sent. *ret
- * (may be NULL) is the state at the move. `shown_path`: the draft's path below the mount point, for the
- * user. Waits for the disk. */
+ * outbox/ or attachments/: checks it, makes it durable, then renames it. On failure the draft stays in its
+ * place. The caller guarantees that no program has the draft open for writing until the call returns. -EBUSY:
+ * the item to replace may have been sent. *ret (may be NULL) is the state at the move. `shown_path`: the
+ * draft's path below the mount point, for the user. Waits for the disk. */
 int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_name, const char *shown_path,
-                   enum outbox_folder to, const char *name, unsigned int flags, pid_t pid,
-                   struct outbox_stat *ret);
-/* Moves a draft that answers an email into outbox/; `reply_template` and `name` as in outbox_create_answer().
- */
-int outbox_hand_in_answer(struct outbox *outbox, int draft_dir_fd, const char *draft_name,
-                          const char *shown_path, const char *reply_template, const char *name, pid_t pid);
+                   const struct hand_in *to, pid_t pid, struct outbox_stat *ret);
 /* Moves an item out of any of the folders to a draft, which is a new message when it is handed in. `flags`:
  * RENAME_NOREPLACE, or 0 to replace an existing draft. Waits for the disk. -EBUSY: the item is being sent or
  * written. */

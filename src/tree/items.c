@@ -483,7 +483,7 @@ static int create_item(struct tree *tree, const struct tree_caller *caller, uint
 {
     struct outbox_stat stat;
     struct outbox_handle *file;
-    int error = outbox_create(tree->outbox, folder_of(folder), name, caller->pid, &file, &stat);
+    int error = outbox_create(tree->outbox, folder_of(folder), name, caller->pid, NULL, &file, &stat);
     if (error != 0)
         return error;
     struct item_handle *item = new_item(tree, flags);
@@ -542,14 +542,10 @@ static int hand_in_file(struct tree *tree, const struct tree_caller *caller, str
     _cleanup_close_ int dir_fd = draft_node_open_folder(&tree->drafts, parent);
     if (dir_fd < 0)
         return dir_fd;
-    if (to->answers != NULL)
-        return outbox_hand_in_answer(tree->outbox, dir_fd, name, shown_path, to->answers, to->name,
-                                     caller->pid);
     struct outbox_stat stat;
     struct tree_entry entry;
-    int error = outbox_hand_in(tree->outbox, dir_fd, name, shown_path, to->folder, to->name, to->flags,
-                               caller->pid, &stat);
-    if (error != 0)
+    int error = outbox_hand_in(tree->outbox, dir_fd, name, shown_path, to, caller->pid, &stat);
+    if (error != 0 || to->reply_template != NULL)
         return error;
     /* mv(1) of several files looks at each file after its move, when the file may already be sent. */
     fill_item(tree, &stat, item_ino(&stat, to->folder), &entry);

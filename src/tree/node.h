@@ -370,17 +370,9 @@ void maildir_notify_box(struct tree *tree, uint32_t inbox);
 uint64_t items_folder_ino(enum outbox_folder folder);
 bool items_is_folder(uint64_t ino);
 
-/* The destination of a hand-in: a draft that is moved into outbox/ or attachments/, or onto a reply file,
- * becomes an item of the outbox, and is no longer a draft. */
-struct hand_in {
-    enum outbox_folder folder; /* outbox/ or attachments/; unused if `answers` is set */
-    const char *name;
-    unsigned int flags;  /* of rename(2); 0 or RENAME_NOREPLACE */
-    const char *answers; /* from reply_make() (reply.h) if the draft is a reply, else NULL */
-};
-/* Hands in the draft `name` in a folder of drafts/. Waits for the disk. Return: 0; -EBUSY when the draft is
- * open for writing or being moved; -EINTR when cancelled; -errno as draft_table_find(), draft_hold() and
- * outbox_hand_in(). */
+/* Hands in the draft `name` in a folder of drafts/: it becomes an item of the outbox. Waits for the disk.
+ * Return: 0; -EBUSY when the draft is open for writing or being moved; -EINTR when cancelled; -errno as
+ * draft_table_find(), draft_hold() and outbox_hand_in(). */
 int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   const struct hand_in *to);
 /* Checks whether an item may be renamed at all. Return: 0; -EPERM for receipts and for records of mail sent

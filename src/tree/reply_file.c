@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The files reply, reply-all and forward in the folder of an email. A message that is written to one, or
- * moved onto it, is in outbox/ from its first byte on (outbox_create_answer() in outbox.h); the file itself
+ * moved onto it, is in outbox/ from its first byte on (outbox_create() in outbox.h); the file itself
  * is always empty, and cannot be read. The files are not listed, so that programs which read all files do
  * not fail at them.
  */
@@ -184,8 +184,8 @@ int answer_make(struct answer *answer, const struct tree_caller *caller, const v
     if (error == -EDESTADDRREQ && reason != NULL)
         report_refused(answer, reason);
     return error != 0 ? error
-                      : outbox_create_answer(answer->tree->outbox, answer->answers, answer->name, caller->pid,
-                                             ret_file, ret_stat);
+                      : outbox_create(answer->tree->outbox, OUTBOX_FOLDER_OUTBOX, answer->name, caller->pid,
+                                      answer->answers, ret_file, ret_stat);
 }
 
 void answer_free(struct answer *answer)
@@ -239,7 +239,8 @@ int reply_file_hand_in(struct tree *tree, const struct tree_caller *caller, uint
     int error = prepare_answer(tree, caller, &target, &answers, &message_name);
     if (error != 0)
         return error;
-    const struct hand_in to = {.name = message_name, .answers = answers};
+    const struct hand_in to = {
+        .folder = OUTBOX_FOLDER_OUTBOX, .name = message_name, .reply_template = answers};
     return items_hand_in(tree, caller, folder, name, &to);
 }
 

@@ -180,10 +180,10 @@ static inline bool has_draft(struct fixture *fixture, const char *name)
 
 static inline int move_in(struct fixture *fixture, const char *draft, int folder, const char *name)
 {
+    const struct hand_in to = {.folder = (enum outbox_folder)folder, .name = name};
     char shown[300];
     snprintf(shown, sizeof(shown), "drafts/%s", draft);
-    return outbox_hand_in(fixture->outbox, fixture->drafts, draft, shown, (enum outbox_folder)folder, name, 0,
-                          MOVER, NULL);
+    return outbox_hand_in(fixture->outbox, fixture->drafts, draft, shown, &to, MOVER, NULL);
 }
 
 /* Writes a draft and hands it in under the same name. */
@@ -197,7 +197,7 @@ static inline struct outbox_handle *create(struct fixture *fixture, int folder, 
 {
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
-    int error = outbox_create(fixture->outbox, (enum outbox_folder)folder, name, 0, &handle, &stat);
+    int error = outbox_create(fixture->outbox, (enum outbox_folder)folder, name, 0, NULL, &handle, &stat);
     if (error != 0)
         fail_msg("create %s: %s", name, strerror(-error));
     assert_int_equal(stat.folder, folder);

@@ -99,9 +99,11 @@ FIXTURE_TEST(a_rename_onto_an_unsent_message_replaces_it)
     put_draft(fixture, "m.eml", MESSAGE);
 
     copy_in(fixture, OUT, "held.eml", "");
-    assert_int_equal(outbox_hand_in(fixture->outbox, fixture->drafts, "m.eml", "drafts/m.eml",
-                                    OUTBOX_FOLDER_OUTBOX, "held.eml", RENAME_NOREPLACE, 0, NULL),
-                     -EEXIST);
+    const struct hand_in free_name = {
+        .folder = OUTBOX_FOLDER_OUTBOX, .name = "held.eml", .flags = RENAME_NOREPLACE};
+    assert_int_equal(
+        outbox_hand_in(fixture->outbox, fixture->drafts, "m.eml", "drafts/m.eml", &free_name, 0, NULL),
+        -EEXIST);
     assert_int_equal(move_in(fixture, "m.eml", OUT, "held.eml"), 0);
     assert_false(has_draft(fixture, "m.eml"));
     assert_true(shown_contains(fixture, OUT, "held.eml", "How are you?"));

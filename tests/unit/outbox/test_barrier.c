@@ -172,9 +172,9 @@ static void end_session(pid_t pid)
 
 static int mail_as(struct fixture *fixture, pid_t pid, const char *name)
 {
+    const struct hand_in to = {.folder = OUTBOX_FOLDER_OUTBOX, .name = name};
     put_draft(fixture, name, MESSAGE);
-    return outbox_hand_in(fixture->outbox, fixture->drafts, name, name, OUTBOX_FOLDER_OUTBOX, name, 0, pid,
-                          NULL);
+    return outbox_hand_in(fixture->outbox, fixture->drafts, name, name, &to, pid, NULL);
 }
 
 static int settle_as(struct fixture *fixture, pid_t pid)
@@ -199,7 +199,7 @@ FIXTURE_TEST(an_earlier_failure_is_reported_to_its_session)
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
     assert_int_equal(
-        outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "written.eml", other, &handle, &stat), 0);
+        outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "written.eml", other, NULL, &handle, &stat), 0);
     append(handle, "bad", 0);
     finish(handle);
     fake_clock_advance(&fixture->clock, QUIET_MS);
@@ -242,7 +242,8 @@ FIXTURE_TEST(an_empty_message_is_reported_to_its_session)
     copy_in(fixture, ATTACHED, "a.txt", "");
     assert_int_equal(settle(fixture), 0);
     assert_int_equal(settle_uploads(fixture), 0);
-    assert_int_equal(outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", one, &handle, &stat), 0);
+    assert_int_equal(outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", one, NULL, &handle, &stat),
+                     0);
     assert_int_equal(settle_as(fixture, one), 0); /* the program may still write */
     finish(handle);
     assert_int_equal(mail_as(fixture, one, "n.eml"), 0);

@@ -42,14 +42,13 @@ static void *hand_in_many(void *argument)
         make_content(content, sizeof(content), crowd->number, i);
         if (i % 2 == 0) {
             int fd = openat(fixture->drafts, name, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-            if (file_write_all(fd, content, strlen(content)) == 0)
-                outbox_hand_in(fixture->outbox, fixture->drafts, name, name, OUTBOX_FOLDER_OUTBOX, "same.eml",
-                               RENAME_NOREPLACE, 0, NULL) == 0
-                    ? (void)0
-                    : (void)outbox_hand_in(fixture->outbox, fixture->drafts, name, name, OUTBOX_FOLDER_OUTBOX,
-                                           name, 0, 0, NULL);
+            const struct hand_in same = {
+                .folder = OUTBOX_FOLDER_OUTBOX, .name = "same.eml", .flags = RENAME_NOREPLACE};
+            if (file_write_all(fd, content, strlen(content)) == 0 &&
+                outbox_hand_in(fixture->outbox, fixture->drafts, name, name, &same, 0, NULL) != 0)
+                move_in(fixture, name, OUT, name);
             close(fd);
-        } else if (outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, 0, &handle, &stat) == 0) {
+        } else if (outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, 0, NULL, &handle, &stat) == 0) {
             outbox_write(handle, content, strlen(content), 0, getpid());
             outbox_flush(handle, getpid());
             outbox_release(handle);
@@ -142,7 +141,7 @@ static void *stir(void *argument)
         struct outbox_status status;
         struct outbox_stat stat;
         struct outbox_handle *handle = NULL;
-        if (outbox_create(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", 0, &handle, &stat) == 0 ||
+        if (outbox_create(outbox, OUTBOX_FOLDER_ATTACHMENTS, "a.txt", 0, NULL, &handle, &stat) == 0 ||
             open_attached(fixture, "a.txt", O_RDWR | (i % 2 == 0 ? O_TRUNC : 0), &handle) == 0) {
             outbox_write(handle, "text", 4, 0, 0);
             outbox_flush(handle, 0);
@@ -155,7 +154,7 @@ static void *stir(void *argument)
         snprintf(name, sizeof(name), "%d.eml", i % 5);
         int fd = openat(fixture->drafts, draft, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
         if (fd >= 0 && file_write_all(fd, content, strlen(content)) == 0)
-            outbox_hand_in(outbox, fixture->drafts, draft, draft, OUTBOX_FOLDER_OUTBOX, name, 0, 0, NULL);
+            move_in(fixture, draft, OUT, name);
         close(fd);
         outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, name, OUTBOX_FOLDER_OUTBOX, "x.tmp", 0, 0);
         outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, "x.tmp", OUTBOX_FOLDER_OUTBOX, name, 0, 0);

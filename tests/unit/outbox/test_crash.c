@@ -32,25 +32,22 @@ static bool is_answer(enum act act)
 static int create_message(struct fixture *fixture, enum act act, struct outbox_handle **ret_handle)
 {
     struct outbox_stat stat;
-    if (is_answer(act))
-        return outbox_create_answer(fixture->outbox, ANSWERS, "m.eml", 0, ret_handle, &stat);
-    return outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", 0, ret_handle, &stat);
+    return outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", 0, is_answer(act) ? ANSWERS : NULL,
+                         ret_handle, &stat);
 }
 
 static void move_message(struct fixture *fixture, enum act act)
 {
-    if (is_answer(act))
-        outbox_hand_in_answer(fixture->outbox, fixture->drafts, "m.eml", "drafts/m.eml", ANSWERS, "m.eml", 0);
-    else
-        outbox_hand_in(fixture->outbox, fixture->drafts, "m.eml", "drafts/m.eml", OUTBOX_FOLDER_OUTBOX,
-                       "m.eml", 0, 0, NULL);
+    const struct hand_in to = {
+        .folder = OUTBOX_FOLDER_OUTBOX, .name = "m.eml", .reply_template = is_answer(act) ? ANSWERS : NULL};
+    outbox_hand_in(fixture->outbox, fixture->drafts, "m.eml", "drafts/m.eml", &to, 0, NULL);
 }
 
 static void write_as(struct fixture *fixture, const char *name, const char *text, pid_t pid)
 {
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
-    if (outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, &handle, &stat) != 0)
+    if (outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, NULL, &handle, &stat) != 0)
         _exit(3);
     outbox_write(handle, text, strlen(text), 0, pid);
     outbox_flush(handle, pid);

@@ -25,7 +25,7 @@ static void put_as(struct fixture *fixture, const char *name, const char *conten
 {
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
-    must(outbox_create(fixture->outbox, OUTBOX_FOLDER_ATTACHMENTS, name, 0, &handle, &stat) == 0);
+    must(outbox_create(fixture->outbox, OUTBOX_FOLDER_ATTACHMENTS, name, 0, NULL, &handle, &stat) == 0);
     must(outbox_write(handle, content, strlen(content), 0, 0) == (ssize_t)strlen(content));
     must(outbox_flush(handle, 0) == 0);
     outbox_release(handle);
@@ -53,7 +53,7 @@ static void queue_bound(struct fixture *fixture)
     put(fixture, OLD);
     fake_service_set(fixture->fake, FAKE_SEND,
                      (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
-    must(outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", 0, &handle, &stat) == 0);
+    must(outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml", 0, NULL, &handle, &stat) == 0);
     must(outbox_write(handle, WITH_A, strlen(WITH_A), 0, 0) == (ssize_t)strlen(WITH_A));
     must(outbox_flush(handle, 0) == 0);
     outbox_release(handle);

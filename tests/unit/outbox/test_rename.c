@@ -301,7 +301,8 @@ static void write_as(struct fixture *fixture, const char *name, const char *text
 {
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
-    assert_int_equal(outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, &handle, &stat), 0);
+    assert_int_equal(outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, NULL, &handle, &stat),
+                     0);
     assert_int_equal(outbox_write(handle, text, strlen(text), 0, pid), strlen(text));
     assert_int_equal(outbox_flush(handle, 0), 0);
     outbox_release(handle);
@@ -327,7 +328,8 @@ FIXTURE_TEST(an_empty_or_open_file_replaces_no_message)
     assert_true(has_event(fixture, EVENT_REFUSED, "outbox/empty"));
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
-    assert_int_equal(outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "open", WRITER, &handle, &stat), 0);
+    assert_int_equal(
+        outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "open", WRITER, NULL, &handle, &stat), 0);
     assert_int_equal(outbox_write(handle, "To: ", 4, 0, WRITER), 4);
     assert_int_equal(rename_as(fixture, "open", "letter", WRITER), -EBUSY);
     finish(handle);

@@ -19,7 +19,8 @@ static struct outbox_handle *begin_answer(struct fixture *fixture, const char *r
 {
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
-    assert_int_equal(0, outbox_create_answer(fixture->outbox, reply_template, name, 0, &handle, &stat));
+    assert_int_equal(
+        outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, 0, reply_template, &handle, &stat), 0);
     assert_int_equal(OUT, stat.folder);
     return handle;
 }
@@ -35,7 +36,9 @@ static void write_answer(struct fixture *fixture, const char *reply_template, co
 static int move_answer(struct fixture *fixture, const char *draft, const char *reply_template,
                        const char *name)
 {
-    return outbox_hand_in_answer(fixture->outbox, fixture->drafts, draft, draft, reply_template, name, 0);
+    const struct hand_in to = {
+        .folder = OUTBOX_FOLDER_OUTBOX, .name = name, .reply_template = reply_template};
+    return outbox_hand_in(fixture->outbox, fixture->drafts, draft, draft, &to, 0, NULL);
 }
 
 static void assert_sent_request(struct fixture *fixture, unsigned int index, const char *part)

@@ -336,12 +336,12 @@ static void move_message(struct user *user)
     size_t len = make_message(content, number, &user->choices);
     choose_name(user, choose(&user->choices, 8) == 0 ? ".tmp" : ".eml", name);
     write_draft(user, name, content, len);
-    const char *to = choose(&user->choices, 8) == 0 ? "same.eml" : name;
-    if (outbox_hand_in(stress->fixture.outbox, stress->fixture.drafts, name, name, OUTBOX_FOLDER_OUTBOX, to,
-                       0, 0, NULL) == 0) {
+    const struct hand_in to = {.folder = OUTBOX_FOLDER_OUTBOX,
+                               .name = choose(&user->choices, 8) == 0 ? "same.eml" : name};
+    if (outbox_hand_in(stress->fixture.outbox, stress->fixture.drafts, name, name, &to, 0, NULL) == 0) {
         /* A later message called same.eml replaces this one if it still waits. */
-        message_of(user, number)->fate = to == name ? FATE_ACCEPTED : FATE_LEFT;
-        if (to == name)
+        message_of(user, number)->fate = to.name == name ? FATE_ACCEPTED : FATE_LEFT;
+        if (to.name == name)
             make_own(user, number, name);
         else if (faccessat(stress->fixture.drafts, name, F_OK, 0) == 0)
             COMPLAIN("what was handed in is a draft still");
@@ -361,7 +361,7 @@ static void write_message(struct user *user)
     unsigned int number = take_number(user);
     size_t len = make_message(content, number, &user->choices);
     choose_name(user, choose(&user->choices, 8) == 0 ? ".tmp" : ".eml", name);
-    if (outbox_create(outbox, OUTBOX_FOLDER_OUTBOX, name, getpid(), &handle, &stat) != 0)
+    if (outbox_create(outbox, OUTBOX_FOLDER_OUTBOX, name, getpid(), NULL, &handle, &stat) != 0)
         COMPLAIN("%s cannot be created", name);
     size_t first = choose(&user->choices, 2) == 0 ? len : choose(&user->choices, (unsigned int)len);
     if (first > 0 && outbox_write(handle, content, first, 0, getpid()) != (ssize_t)first)
@@ -471,7 +471,7 @@ static struct outbox_handle *open_attachment(struct user *user, int flags)
     struct outbox_handle *handle = NULL;
     struct outbox_stat stat;
     const char *name = some_attachment(user);
-    if (outbox_create(outbox, OUTBOX_FOLDER_ATTACHMENTS, name, 0, &handle, &stat) == 0)
+    if (outbox_create(outbox, OUTBOX_FOLDER_ATTACHMENTS, name, 0, NULL, &handle, &stat) == 0)
         return handle;
     open_attached(&user->stress->fixture, name, flags, &handle);
     return handle;
@@ -497,8 +497,8 @@ static void move_attachment(struct user *user)
     choose_name(user, ".txt", name);
     make_attachment(content, user->index * 10 * 1000 * 1000 + user->names++);
     write_draft(user, name, content, ATTACHMENT_BYTES);
-    if (outbox_hand_in(fixture->outbox, fixture->drafts, name, name, OUTBOX_FOLDER_ATTACHMENTS,
-                       some_attachment(user), 0, 0, NULL) != 0)
+    const struct hand_in to = {.folder = OUTBOX_FOLDER_ATTACHMENTS, .name = some_attachment(user)};
+    if (outbox_hand_in(fixture->outbox, fixture->drafts, name, name, &to, 0, NULL) != 0)
         unlinkat(fixture->drafts, name, 0);
 }
 

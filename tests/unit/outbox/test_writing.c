@@ -158,7 +158,8 @@ static struct outbox_handle *open_as(struct fixture *fixture, const char *name, 
     if (outbox_find(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, &stat))
         assert_int_equal(outbox_open_item(fixture->outbox, stat.number, flags, pid, &handle), 0);
     else
-        assert_int_equal(outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, &handle, &stat), 0);
+        assert_int_equal(
+            outbox_create(fixture->outbox, OUTBOX_FOLDER_OUTBOX, name, pid, NULL, &handle, &stat), 0);
     return handle;
 }
 
@@ -517,7 +518,7 @@ FIXTURE_TEST(a_forbidden_creation_returns_its_errno)
         struct outbox_handle *handle = NULL;
         struct outbox_stat stat;
         assert_int_equal(outbox_create(fixture->outbox, (enum outbox_folder)rows[i].folder, rows[i].name, 0,
-                                       &handle, &stat),
+                                       NULL, &handle, &stat),
                          rows[i].error);
     }
 }
