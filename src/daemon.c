@@ -366,8 +366,8 @@ static int open_and_start(struct daemon *daemon)
         (error = open_outbox(daemon)) != 0)
         return error;
     tree_attach(daemon->tree, daemon->store, daemon->outbox);
-    if (writer_fate_unseen() != NULL)
-        log_warning("%s", writer_fate_unseen());
+    if (writer_fate_unseen_reason() != NULL)
+        log_warning("%s", writer_fate_unseen_reason());
     /* All secrets have been read by now, also those in files that the caller left open. */
     descriptors_close_inherited(&daemon->inherited);
     if ((error = mount_session(daemon)) != 0)

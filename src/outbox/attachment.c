@@ -116,7 +116,7 @@ static const struct {
 };
 
 /* The type becomes a header field, so only "token/token" is accepted. */
-static bool is_type(const char *type)
+static bool is_content_type(const char *type)
 {
     const char *slash = strchr(type, '/');
     if (slash == NULL || slash == type || slash[1] == '\0' || strlen(type) >= CONTENT_TYPE_SIZE)
@@ -136,7 +136,7 @@ static void find_content_type(const char *name, const void *bytes, size_t len,
     const char *found = is_loaded ? magic_buffer(magic, bytes, len) : NULL;
     if (!is_loaded)
         log_warning("libmagic has no database; content types come from names alone");
-    if (found == NULL || !is_type(found))
+    if (found == NULL || !is_content_type(found))
         found = "application/octet-stream";
     const char *dot = strrchr(name, '.');
     /* Several formats share each of these types, so the name decides. */

@@ -56,7 +56,7 @@ static void end_quiet_times_locked(const struct barrier *barrier)
 
 /* Returns until when to wait for the releases of closed files, or 0 if there are none. Ignores closes after
  * the barrier began: each program that a shell starts closes the shell's open file, so they may never end. */
-static int64_t find_releases_locked(const struct barrier *barrier, enum outbox_folder folder)
+static int64_t find_release_deadline_locked(const struct barrier *barrier, enum outbox_folder folder)
 {
     struct outbox *outbox = barrier->outbox;
     int64_t now = outbox_monotonic_ms(outbox);
@@ -80,7 +80,8 @@ static int await_releases_locked(const struct barrier *barrier, enum outbox_fold
     struct outbox *outbox = barrier->outbox;
     int64_t until_ms;
     int error = 0;
-    while (error != -EINTR && !outbox->is_stopping && (until_ms = find_releases_locked(barrier, folder)) != 0)
+    while (error != -EINTR && !outbox->is_stopping &&
+           (until_ms = find_release_deadline_locked(barrier, folder)) != 0)
         error = wait_until(outbox->config.clock, &outbox->changed, &outbox->lock, until_ms, cancel);
     return error == -EINTR ? error : 0;
 }
@@ -110,7 +111,7 @@ static bool has_event_due_locked(const struct barrier *barrier)
 
 /* Returns 0 if all items are settled; -EAGAIN if an item has to wait; else -EINPROGRESS, for example because
  * a program still writes an attachment. */
-static int check_locked(const struct barrier *barrier)
+static int check_settled_locked(const struct barrier *barrier)
 {
     struct outbox *outbox = barrier->outbox;
     int64_t now = outbox_monotonic_ms(outbox);
@@ -137,7 +138,7 @@ static int check_locked(const struct barrier *barrier)
 /* Each failure is reported to all barriers that waited for the item, and once to the session that handed the
  * item in, as fsync(2) of a file reports errors. The next barrier reports failures of items handed in later.
  */
-static int report_locked(const struct barrier *barrier)
+static int report_failures_locked(const struct barrier *barrier)
 {
     GHashTableIter position;
     struct item *item;
@@ -169,18 +170,18 @@ static bool has_empty_message_locked(const struct barrier *barrier)
     return false;
 }
 
-static int wait_locked(struct barrier *barrier, struct cancel *cancel)
+static int wait_settled_locked(struct barrier *barrier, struct cancel *cancel)
 {
     struct outbox *outbox = barrier->outbox;
     int64_t until_ms = outbox_monotonic_ms(outbox) + SETTLE_WAIT_MS;
     int error = 0;
     int state;
-    while ((state = check_locked(barrier)) == -EINPROGRESS && error == 0 && !outbox->is_stopping)
+    while ((state = check_settled_locked(barrier)) == -EINPROGRESS && error == 0 && !outbox->is_stopping)
         error = wait_until(outbox->config.clock, &outbox->changed, &outbox->lock, until_ms, cancel);
     if (state == -EINPROGRESS)
         return error == -EINTR ? error : -EAGAIN;
     if (state == 0)
-        state = report_locked(barrier);
+        state = report_failures_locked(barrier);
     return state == 0 && has_empty_message_locked(barrier) ? -EAGAIN : state;
 }
 
@@ -224,5 +225,5 @@ int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, pid_t 
         return error;
     barrier.last_position = outbox->last_position;
     end_quiet_times_locked(&barrier);
-    return wait_locked(&barrier, cancel);
+    return wait_settled_locked(&barrier, cancel);
 }

@@ -332,7 +332,7 @@ static void end_awaiting_locked(struct outbox *outbox, const struct item *attach
     sleepers_wake_all(&outbox->idle_workers);
 }
 
-static void remove_locked(struct outbox *outbox, struct change *change)
+static void remove_item_locked(struct outbox *outbox, struct change *change)
 {
     struct item *item = change->item;
     hide_locked(outbox, item);
@@ -345,8 +345,8 @@ static void remove_locked(struct outbox *outbox, struct change *change)
     item_unref(item);
 }
 
-static void schedule_locked(struct outbox *outbox, struct item *item, const struct change *change,
-                            enum item_state from)
+static void schedule_item_locked(struct outbox *outbox, struct item *item, const struct change *change,
+                                 enum item_state from)
 {
     struct schedule *schedule = &item->schedule;
     bool was_queued = item_states[from].is_unsettled;
@@ -360,7 +360,7 @@ static void schedule_locked(struct outbox *outbox, struct item *item, const stru
         backoff_reset(&schedule->backoff);
 }
 
-static void apply_locked(struct outbox *outbox, struct change *change)
+static void apply_change_locked(struct outbox *outbox, struct change *change)
 {
     struct item *item = change->item;
     enum item_state from = item->row.state;
@@ -379,7 +379,7 @@ static void apply_locked(struct outbox *outbox, struct change *change)
         item_table_show(&outbox->table, to, item);
     touch_folder_locked(outbox, to);
     change->reserved = OUTBOX_FOLDER_NONE;
-    schedule_locked(outbox, item, change, from);
+    schedule_item_locked(outbox, item, change, from);
     if (item->row.state != from) {
         item->failure = item_states[item->row.state].is_failure ? ++outbox->failures : 0;
         item->is_failure_reported = false;
@@ -400,7 +400,7 @@ static void apply_locked(struct outbox *outbox, struct change *change)
 static void notify_move(struct outbox *outbox, const struct change *change)
 {
     const struct outbox_listener *listener = &outbox->config.listener;
-    const struct row *old = &change->next; /* apply_locked() put the old row there */
+    const struct row *old = &change->next; /* apply_change_locked() put the old row there */
     enum outbox_folder from = item_state_folder(old->state, old->kind);
     if (!change->is_own_doing || listener->item_moved == NULL || from == OUTBOX_FOLDER_NONE)
         return;
@@ -421,10 +421,10 @@ void change_apply(struct outbox *outbox, struct change *changes, size_t len)
     pthread_mutex_lock(&outbox->lock);
     for (size_t i = 0; i < len; i++)
         if (changes[i].next.state == ITEM_GONE)
-            remove_locked(outbox, &changes[i]);
+            remove_item_locked(outbox, &changes[i]);
     for (size_t i = 0; i < len; i++)
         if (changes[i].next.state != ITEM_GONE)
-            apply_locked(outbox, &changes[i]);
+            apply_change_locked(outbox, &changes[i]);
     pthread_cond_broadcast(&outbox->changed);
     pthread_mutex_unlock(&outbox->lock);
     for (size_t i = 0; i < len; i++) {
@@ -514,8 +514,8 @@ bool change_save_again(struct outbox *outbox)
 
 /* ================================================================ named ends */
 
-int change_begin_end(struct change *change, struct item *item, enum item_state state, int http_status,
-                     const char *reason)
+int change_begin_settling(struct change *change, struct item *item, enum item_state state, int http_status,
+                          const char *reason)
 {
     int error = change_begin(change, item, state);
     change->is_forced = true;
@@ -527,7 +527,7 @@ int change_begin_end(struct change *change, struct item *item, enum item_state s
 }
 
 /* A message that may have been sent counts once, for the day of its first such attempt. */
-static void count_once(struct outbox *outbox, struct change *change)
+static void count_sent_once(struct outbox *outbox, struct change *change)
 {
     change->is_counted = change->next.quota_day == 0;
     if (change->is_counted)
@@ -536,7 +536,7 @@ static void count_once(struct outbox *outbox, struct change *change)
 
 /* Commits the change, unless `error` says that it could not be begun. Publishes the event if the change
  * settles the item. */
-static void commit_end(struct outbox *outbox, struct change *change, int error)
+static void commit_settling(struct outbox *outbox, struct change *change, int error)
 {
     struct item *item = change->item;
     enum item_state state = change->next.state;
@@ -569,9 +569,9 @@ void settle_item(struct outbox *outbox, struct item *item, enum item_state state
     struct change change;
     if (state == ITEM_INTERRUPTED && item_is_never_sent(item->row.kind, item->row.name))
         state = ITEM_WAITING;
-    int error = change_begin_end(&change, item, state, http_status, reason);
+    int error = change_begin_settling(&change, item, state, http_status, reason);
     change.next.attempts += state == ITEM_UPLOADING;
-    commit_end(outbox, &change, error);
+    commit_settling(outbox, &change, error);
 }
 
 void settle_accepted(struct outbox *outbox, struct item *item, int http_status, const char *id)
@@ -579,17 +579,18 @@ void settle_accepted(struct outbox *outbox, struct item *item, int http_status, 
     struct change change;
     struct piece piece = {.name = item->row.name};
     bool is_message = item->row.kind == ITEM_MESSAGE;
-    int error = change_begin_end(&change, item, is_message ? ITEM_SENT : ITEM_UPLOADED, http_status, NULL);
+    int error =
+        change_begin_settling(&change, item, is_message ? ITEM_SENT : ITEM_UPLOADED, http_status, NULL);
     error = error != 0 ? error : row_set_string(&change.next.id, id);
     if (is_message) {
-        count_once(outbox, &change);
+        count_sent_once(outbox, &change);
     } else {
         change.next.attempts++;
         memcpy(piece.digest, item->row.digest, sizeof(piece.digest));
         piece.pool_id = change.next.id;
         change.pooled = &piece;
     }
-    commit_end(outbox, &change, error);
+    commit_settling(outbox, &change, error);
 }
 
 void settle_unknown(struct outbox *outbox, struct item *item, int http_status, const char *detail)
@@ -599,9 +600,9 @@ void settle_unknown(struct outbox *outbox, struct item *item, int http_status, c
     bool is_repeated = outbox_trusts_keys(outbox);
     snprintf(reason, sizeof(reason), "unknown outcome: the message may have been sent, or not%s%s",
              detail == NULL ? "" : ": ", detail == NULL ? "" : detail);
-    int error = change_begin_end(&change, item, is_repeated ? ITEM_QUEUED : ITEM_UNKNOWN, http_status,
-                                 is_repeated ? detail : reason);
+    int error = change_begin_settling(&change, item, is_repeated ? ITEM_QUEUED : ITEM_UNKNOWN, http_status,
+                                      is_repeated ? detail : reason);
     change.next.may_have_been_sent = change.next.may_have_been_sent || is_repeated;
-    count_once(outbox, &change);
-    commit_end(outbox, &change, error);
+    count_sent_once(outbox, &change);
+    commit_settling(outbox, &change, error);
 }

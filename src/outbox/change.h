@@ -164,8 +164,8 @@ int outbox_format_receipt(struct outbox *outbox, const struct row *row, struct s
 
 /* Begins a forced change, which the caller edits, commits and releases. Returns 0 or -ENOMEM: then the caller
  * leaves the item as it is until the next start. */
-int change_begin_end(struct change *change, struct item *item, enum item_state state, int http_status,
-                     const char *reason);
+int change_begin_settling(struct change *change, struct item *item, enum item_state state, int http_status,
+                          const char *reason);
 /* Changes the state and records the reason: a state of failed/ causes an event; for a state of the queue the
  * caller sets the time of the next attempt. An interrupted item of a never-sent name stays in its folder.
  * `http_status` is 0 if there was no answer. */

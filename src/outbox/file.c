@@ -83,7 +83,7 @@ static int renew_content(struct outbox *outbox, struct item *item)
 /* Makes the claimed item ITEM_WRITING, which withdraws a queued message. Keeps the reason why the content
  * must not be sent, unless the program removes all of it: an incomplete text stays incomplete when a program
  * appends to it. */
-static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_bytes)
+static int enter_writing_claimed(struct outbox *outbox, struct item *item, off_t keep_bytes)
 {
     struct change change;
     struct open_file *file = &item->file;
@@ -115,7 +115,7 @@ static int begin_claimed(struct outbox *outbox, struct item *item, off_t keep_by
 
 /* Called before each change of the content: the first change makes the item ITEM_WRITING, durably. The change
  * keeps `keep_bytes` of the content. Waits for the disk. Returns 0, -EBUSY, or the disk's error. */
-static int begin_item(struct outbox *outbox, struct item *item, off_t keep_bytes)
+static int enter_writing(struct outbox *outbox, struct item *item, off_t keep_bytes)
 {
     pthread_mutex_lock(&outbox->lock);
     bool can_be_bound = item->row.state == ITEM_UPLOADING || item->row.state == ITEM_UPLOADED;
@@ -136,7 +136,7 @@ static int begin_item(struct outbox *outbox, struct item *item, off_t keep_bytes
     }
     pthread_mutex_unlock(&outbox->lock);
     if (error == 0 && !is_begun)
-        error = begin_claimed(outbox, item, keep_bytes);
+        error = enter_writing_claimed(outbox, item, keep_bytes);
     if (is_claimed)
         claim_release(outbox, item);
     if (error == -ENOENT)
@@ -169,9 +169,9 @@ static int sync_content(struct outbox *outbox, struct item *item, int fd)
 }
 
 /* Finds out how the task that closes the file ends. A killed task interrupts the item. A failed task
- * interrupts the item at once if its process wrote to the file. If not, finish_writing() interrupts the item,
+ * interrupts the item at once if its process wrote to the file. If not, settle_written() interrupts the item,
  * unless another task closes the file later and ends well. */
-static void note_writer_end(struct outbox *outbox, struct item *item, pid_t pid)
+static void record_writer_end(struct outbox *outbox, struct item *item, pid_t pid)
 {
     enum writer_fate fate = writer_fate_read(pid);
     bool is_well = fate == WRITER_LIVES || fate == WRITER_UNSEEN || fate == WRITER_SUCCEEDED;
@@ -210,7 +210,7 @@ static void notify_unseen_end(struct outbox *outbox, const struct item *item)
 }
 
 /* Makes a message ITEM_WAITING, durably. Hands in an attachment at once: an upload can be repeated. */
-static int end_writing(struct outbox *outbox, struct item *item, char **ret_reason)
+static int accept_written(struct outbox *outbox, struct item *item, char **ret_reason)
 {
     struct change change;
     int error;
@@ -228,7 +228,7 @@ static int end_writing(struct outbox *outbox, struct item *item, char **ret_reas
 }
 
 /* Handles the last release of a claimed item, which is in ITEM_WRITING or lacks a write. */
-static void finish_writing(struct outbox *outbox, struct item *item)
+static void settle_written(struct outbox *outbox, struct item *item)
 {
     _cleanup_free_ char *reason = NULL;
     _cleanup_close_ int fd = -1;
@@ -248,7 +248,7 @@ static void finish_writing(struct outbox *outbox, struct item *item)
         settle_item(outbox, item, ITEM_INTERRUPTED, 0, item->file.interruption);
         return;
     }
-    error = error != 0 ? error : end_writing(outbox, item, &reason);
+    error = error != 0 ? error : accept_written(outbox, item, &reason);
     if (error == 0)
         notify_unseen_end(outbox, item);
     else
@@ -351,7 +351,7 @@ static void notify_busy(const struct outbox_handle *handle)
 
 /* Finds the item. If it is to be written, waits while another thread changes it, and counts the handle as a
  * writer, so that no worker hands the item in. */
-static int enter_item(struct outbox_handle *handle, uint64_t number, bool wants_write)
+static int attach_handle(struct outbox_handle *handle, uint64_t number, bool wants_write)
 {
     struct outbox *outbox = handle->outbox;
     LOCK_GUARD(&outbox->lock);
@@ -380,7 +380,7 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, int flags, pid_t pi
     struct outbox_handle *handle = new_handle(outbox, pid);
     if (handle == NULL)
         return -ENOMEM;
-    int error = enter_item(handle, number, wants_write);
+    int error = attach_handle(handle, number, wants_write);
     if (error == -EBUSY)
         notify_busy(handle);
     if (error == 0)
@@ -451,12 +451,12 @@ static int follow_renewal(struct outbox_handle *handle)
 
 /* Called before each change of the content. An item that was unlinked while it was open can still be written
  * to, unless messages have its content, and is never sent. */
-static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
+static int prepare_write(struct outbox_handle *handle, off_t keep_bytes)
 {
     struct stat status;
     if (handle->fd < 0 || !handle->may_write)
         return -EBADF;
-    int error = begin_item(handle->outbox, handle->item, keep_bytes);
+    int error = enter_writing(handle->outbox, handle->item, keep_bytes);
     if (error == -EBUSY)
         notify_busy(handle);
     if (error != 0)
@@ -474,7 +474,7 @@ static int begin_writing(struct outbox_handle *handle, off_t keep_bytes)
  * open the file twice. A program that truncates what another one wrote, as by O_TRUNC, is a second writer. A
  * truncation alone does not make its caller a writer: a shell truncates for the program that it starts, and
  * no text can be half written yet. For pages of a mapping the kernel names no task (0). */
-static void note_writer(struct outbox_handle *handle, pid_t pid, bool is_truncation)
+static void record_writer(struct outbox_handle *handle, pid_t pid, bool is_truncation)
 {
     struct outbox *outbox = handle->outbox;
     struct item *item = handle->item;
@@ -525,7 +525,7 @@ static void record_failed_write(struct outbox_handle *handle, int error)
 
 ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid)
 {
-    int error = begin_writing(handle, KEEP_ALL);
+    int error = prepare_write(handle, KEEP_ALL);
     if (error != 0) {
         bool is_refusal = error == -EBUSY || error == -EBADF || error == -ESTALE; /* else the disk failed */
         LOCK_GUARD(&handle->outbox->lock);
@@ -544,7 +544,7 @@ ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len
         if (to > from)
             file_begin_sync(handle->fd, from, to - from);
     }
-    note_writer(handle, pid, false);
+    record_writer(handle, pid, false);
     record_write(handle);
     if (error == 0)
         return (ssize_t)len;
@@ -560,7 +560,7 @@ int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t 
         return -EINVAL;
     int error = check_range(handle, offset, (uint64_t)len);
     if (error == 0)
-        error = begin_writing(handle, KEEP_ALL);
+        error = prepare_write(handle, KEEP_ALL);
     if (error == 0 && fallocate(handle->fd, mode, offset, len) != 0)
         error = -errno;
     if (error == 0)
@@ -583,10 +583,10 @@ int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle
     }
     error = check_range(handle, size, 0);
     if (error == 0)
-        error = begin_writing(handle, size);
+        error = prepare_write(handle, size);
     if (error != 0)
         return error;
-    note_writer(handle, pid, true);
+    record_writer(handle, pid, true);
     if (ftruncate(handle->fd, size) != 0) {
         error = -errno;
         record_failed_write(handle, error);
@@ -632,7 +632,7 @@ int outbox_flush(struct outbox_handle *handle, pid_t pid)
     struct outbox *outbox = handle->outbox;
     if (!handle->may_write || handle->fd < 0)
         return 0;
-    note_writer_end(outbox, handle->item, pid);
+    record_writer_end(outbox, handle->item, pid);
     crash_point("flushing");
     int error = outbox_sync_file(handle);
     crash_point("flushed");
@@ -659,7 +659,7 @@ static void release_writer(struct outbox_handle *handle)
     bool is_unflushed = handle->has_written && !handle->is_closed;
     pthread_mutex_unlock(&outbox->lock);
     if (is_unflushed) /* the last write followed the last close(2), as through a mapping or in another task */
-        note_writer_end(outbox, item, handle->opener);
+        record_writer_end(outbox, item, handle->opener);
     pthread_mutex_lock(&outbox->lock);
     while (item->claim == CLAIM_DISK)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
@@ -672,7 +672,7 @@ static void release_writer(struct outbox_handle *handle)
     pthread_mutex_unlock(&outbox->lock);
     if (!is_ending)
         return;
-    finish_writing(outbox, item);
+    settle_written(outbox, item);
     claim_release(outbox, item);
 }
 

@@ -305,14 +305,14 @@ void item_interrupt(struct item *item, const char *why)
 /* The value in `names` of a reserved name. */
 static char reservation;
 
-static void drop(void *item)
+static void unref_item_value(void *item)
 {
     item_unref(item);
 }
 
 void item_table_init(struct item_table *table)
 {
-    table->by_number = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, drop);
+    table->by_number = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, unref_item_value);
     for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++) {
         table->folders[i].names = g_hash_table_new(hash_string, g_str_equal);
         table->folders[i].ids = g_hash_table_new_full(hash_string, g_str_equal, g_free, NULL);
@@ -443,14 +443,14 @@ static char *keep_never_sent(char *variant, enum item_kind kind, const char *nam
     return asprintf(&backup_name, "%s~", variant) < 0 ? NULL : backup_name;
 }
 
-static char *make_numbered(enum outbox_folder folder, const char *name, unsigned int number)
+static char *number_name(enum outbox_folder folder, const char *name, unsigned int number)
 {
     enum item_kind kind = folder == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT;
     return keep_never_sent(file_name_numbered(name, number), kind, name);
 }
 
 /* The shortened name must not be a receipt's, and must be a never-sent name if and only if `name` is one. */
-static char *shorten(const char *name, size_t max_bytes)
+static char *shorten_name(const char *name, size_t max_bytes)
 {
     bool may_be_sent = !item_is_never_sent(ITEM_MESSAGE, name);
     bool is_too_long = strlen(name) > max_bytes;
@@ -465,19 +465,19 @@ static char *shorten(const char *name, size_t max_bytes)
 
 char *item_table_choose_name(const struct item_table *table, enum outbox_folder folder, const char *name)
 {
-    _cleanup_free_ char *whole = shorten(name, NAME_MAX_BYTES);
+    _cleanup_free_ char *whole = shorten_name(name, NAME_MAX_BYTES);
     if (whole == NULL || !item_table_is_taken(table, folder, whole))
         return TAKE_PTR(whole);
     /* After "x-2" comes "x-3", not "x-2-2", if "x" is taken. */
     _cleanup_free_ char *unnumbered = file_name_unnumbered(name);
     if (unnumbered != NULL && item_table_is_taken(table, folder, unnumbered))
         name = unnumbered;
-    _cleanup_free_ char *base = shorten(name, NAME_MAX_BYTES - NUMBER_MAX_BYTES);
+    _cleanup_free_ char *base = shorten_name(name, NAME_MAX_BYTES - NUMBER_MAX_BYTES);
     unsigned int number = 2;
-    char *numbered = base == NULL ? NULL : make_numbered(folder, base, number);
+    char *numbered = base == NULL ? NULL : number_name(folder, base, number);
     while (numbered != NULL && item_table_is_taken(table, folder, numbered)) {
         free(numbered);
-        numbered = make_numbered(folder, base, ++number);
+        numbered = number_name(folder, base, ++number);
     }
     return numbered;
 }

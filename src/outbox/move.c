@@ -338,7 +338,7 @@ static int move_file(struct moving_in *moving, struct change *changes, size_t le
     crash_point("saved_row");
     if (error != 0)
         return error;
-    error = spool_take_in(outbox->spool, number, moving->dir_fd, moving->draft_name);
+    error = spool_move_in(outbox->spool, number, moving->dir_fd, moving->draft_name);
     crash_point("handed_in");
     if (error != 0) {
         change_undo(outbox, changes);
@@ -383,7 +383,7 @@ static int accept_draft(struct moving_in *moving)
 
 /* Replaces the item that has the name; an answer replaces none. Returns -EEXIST if the name was free, but
  * another thread took it before it was reserved; the caller then tries again. */
-static int try_name(struct moving_in *moving, bool is_exclusive)
+static int accept_under_name(struct moving_in *moving, bool is_exclusive)
 {
     const struct hand_in *to = moving->to;
     struct outbox *outbox = moving->outbox;
@@ -411,7 +411,7 @@ static int hand_in(struct moving_in *moving)
     if (moving->kind == ITEM_ATTACHMENT)
         outbox_hand_in_waiting(moving->outbox);
     do {
-        error = try_name(moving, is_exclusive);
+        error = accept_under_name(moving, is_exclusive);
     } while (error == -EEXIST && !is_exclusive);
     return error;
 }
@@ -463,7 +463,7 @@ int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *
         bool is_renewed; /* messages may share the content, and a draft can be edited */
         error = spool_renew_content(outbox->spool, item->number, &is_renewed);
         if (error == 0)
-            error = spool_take_out(outbox->spool, item->number, draft_dir_fd, draft_name, flags);
+            error = spool_move_out(outbox->spool, item->number, draft_dir_fd, draft_name, flags);
         if (error == 0)
             change_forget(outbox, item);
     }

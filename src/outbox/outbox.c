@@ -164,7 +164,8 @@ static int64_t next_attempt_locked(struct outbox *outbox)
 
 void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
 {
-    *ret = (struct outbox_status){.daily_limit = outbox->config.daily_limit, .unseen = writer_fate_unseen()};
+    *ret = (struct outbox_status){.daily_limit = outbox->config.daily_limit,
+                                  .unseen = writer_fate_unseen_reason()};
     LOCK_GUARD(&outbox->lock);
     ret->sent_today = quota_get_count(&outbox->quota, outbox_realtime_ms(outbox));
     ret->queued = outbox->queue.handed_in[ITEM_MESSAGE].len + outbox->queue.waiting.len;

@@ -98,7 +98,7 @@ static enum suspension_reason find_suspension_reason(const struct service_result
 
 /* Sets when the item may be tried next: after the longer of its own backoff and `delay_ms` (Retry-After; -1:
  * none), or at once, if a retry was requested during the attempt. A suspension may delay the item longer. */
-static void attempt_put_off(struct outbox *outbox, struct item *item, int64_t delay_ms)
+static void put_off_attempt(struct outbox *outbox, struct item *item, int64_t delay_ms)
 {
     LOCK_GUARD(&outbox->lock);
     int64_t own = backoff_next_ms(&item->schedule.backoff);
@@ -108,8 +108,8 @@ static void attempt_put_off(struct outbox *outbox, struct item *item, int64_t de
 
 /* Begins or ends the suspension before the item is settled, so that no worker sends a request in between.
  * Turns the claim into one for the disk. The caller holds no lock. */
-static void report_reason(struct outbox *outbox, struct item *item, const struct service_result *result,
-                          enum suspension_reason reason)
+static void update_suspension(struct outbox *outbox, struct item *item, const struct service_result *result,
+                              enum suspension_reason reason)
 {
     struct suspension *suspension = &outbox->suspensions[item->row.kind];
     const struct contact_listener *listener = &outbox->config.contact;
@@ -137,13 +137,13 @@ static void report_reason(struct outbox *outbox, struct item *item, const struct
 /* Finds out what an answer means for the item and for all others, and puts the item off after a 429 or 503:
  * the server may be busy for this item alone. Without an answer, or if the key is refused, only the
  * suspension decides how long to wait. May ask for a list (waits for the network). */
-static enum attempt_meaning attempt_report(struct outbox *outbox, struct item *item,
+static enum attempt_meaning process_answer(struct outbox *outbox, struct item *item,
                                            const struct service_result *result, struct cancel *cancel)
 {
     enum attempt_meaning meaning = find_meaning(outbox, result, cancel);
     if (result->outcome == SERVICE_RETRY && result->http_status != 0 && !is_refusal(result))
-        attempt_put_off(outbox, item, result->retry_after_ms);
-    report_reason(outbox, item, result, find_suspension_reason(result, meaning));
+        put_off_attempt(outbox, item, result->retry_after_ms);
+    update_suspension(outbox, item, result, find_suspension_reason(result, meaning));
     return meaning;
 }
 
@@ -167,7 +167,7 @@ static void settle_refused(struct attempt *attempt, int http_status, const char 
 /* Puts the item off after the disk or the memory failed. */
 static void settle_local_failure(struct attempt *attempt, int error)
 {
-    attempt_put_off(attempt->outbox, attempt->item, 0);
+    put_off_attempt(attempt->outbox, attempt->item, 0);
     settle_item(attempt->outbox, attempt->item, ITEM_QUEUED, 0, strerror(-error));
 }
 
@@ -189,7 +189,8 @@ static bool may_send(struct attempt *attempt)
         pthread_mutex_unlock(&outbox->lock);
     } else {
         enum suspension_reason reason = find_suspension_reason(&list, ATTEMPT_UNDECIDED);
-        report_reason(outbox, attempt->item, &list, reason == SUSPENSION_BUSY ? SUSPENSION_DOUBTFUL : reason);
+        update_suspension(outbox, attempt->item, &list,
+                          reason == SUSPENSION_BUSY ? SUSPENSION_DOUBTFUL : reason);
         settle_item(outbox, attempt->item, ITEM_QUEUED, list.http_status, list.detail);
     }
     service_result_release(&list);
@@ -234,8 +235,8 @@ static void settle_not_sent(struct attempt *attempt, const struct service_result
 {
     struct outbox *outbox = attempt->outbox;
     if (result->outcome == SERVICE_UNKNOWN) /* the upload of a piece, which may be repeated */
-        attempt_put_off(outbox, attempt->item, result->retry_after_ms);
-    if (attempt_report(outbox, attempt->item, result, attempt->cancel) == ATTEMPT_REJECTED)
+        put_off_attempt(outbox, attempt->item, result->retry_after_ms);
+    if (process_answer(outbox, attempt->item, result, attempt->cancel) == ATTEMPT_REJECTED)
         settle_refused(attempt, result->http_status, result->detail);
     else
         settle_item(outbox, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
@@ -349,10 +350,10 @@ static bool is_repeat(const struct attempt *attempt)
 }
 
 /* Queues the message again with a changed request. The service refused the last request and sent nothing. */
-static bool try_changed(struct attempt *attempt, const struct service_result *result, struct change *change,
-                        int error)
+static bool queue_changed_request(struct attempt *attempt, const struct service_result *result,
+                                  struct change *change, int error)
 {
-    attempt_report(attempt->outbox, attempt->item, result, attempt->cancel);
+    process_answer(attempt->outbox, attempt->item, result, attempt->cancel);
     error = error != 0 ? error : change_commit(attempt->outbox, change, 1);
     change_release(attempt->outbox, change);
     return error == 0;
@@ -368,14 +369,15 @@ static bool retry_with_new_ids(struct attempt *attempt, const struct service_res
     if (result->outcome != SERVICE_REJECTED || result->http_status == HTTP_TOO_LARGE || !names_attachments ||
         row->pieces_len == 0 || row->was_reuploaded || is_repeat(attempt))
         return false;
-    int error = change_begin_end(&change, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
+    int error =
+        change_begin_settling(&change, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
     change.next.was_reuploaded = true;
     for (size_t i = 0; i < change.next.pieces_len; i++) {
         if (row->pieces[i].pool_id != NULL)
             spool_forget_pool_id(attempt->outbox->spool, row->pieces[i].pool_id);
         free(TAKE_PTR(change.next.pieces[i].pool_id));
     }
-    return try_changed(attempt, result, &change, error);
+    return queue_changed_request(attempt, result, &change, error);
 }
 
 /* The service may no longer have the email that the headers name. The user did not require a reply in that
@@ -387,21 +389,22 @@ static bool retry_as_new_thread(struct attempt *attempt, const struct service_re
     bool names_email = result->detail != NULL && strcasestr(result->detail, "existing_email_id") != NULL;
     if (result->outcome != SERVICE_REJECTED || !names_email || row->replies_to == NULL || is_repeat(attempt))
         return false;
-    int error = change_begin_end(&change, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
+    int error =
+        change_begin_settling(&change, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
     free(TAKE_PTR(change.next.replies_to));
     error = error != 0
                 ? error
                 : row_add_not_carried(&change.next, "In-Reply-To, References: sent as a new thread, for "
                                                     "the service refused a reply to the email");
-    return try_changed(attempt, result, &change, error);
+    return queue_changed_request(attempt, result, &change, error);
 }
 
 static void settle_message(struct attempt *attempt, const struct service_result *result, const char *id)
 {
     if (result->outcome == SERVICE_OK || result->outcome == SERVICE_UNKNOWN)
-        attempt_report(attempt->outbox, attempt->item, result, attempt->cancel);
+        process_answer(attempt->outbox, attempt->item, result, attempt->cancel);
     if (result->outcome == SERVICE_UNKNOWN && outbox_trusts_keys(attempt->outbox))
-        attempt_put_off(attempt->outbox, attempt->item, result->retry_after_ms); /* until the repetition */
+        put_off_attempt(attempt->outbox, attempt->item, result->retry_after_ms); /* until the repetition */
     if (result->outcome == SERVICE_OK)
         settle_accepted(attempt->outbox, attempt->item, result->http_status, id);
     else if (result->outcome == SERVICE_UNKNOWN)
@@ -452,12 +455,12 @@ void send_attachment(struct outbox *outbox, struct item *item, struct cancel *ca
     if (error == -EBADMSG || error == -ENOENT) {
         settle_item(outbox, item, ITEM_FAILED, 0, "the file changed in the spool");
     } else if (error != 0) {
-        attempt_put_off(outbox, item, 0);
+        put_off_attempt(outbox, item, 0);
         settle_item(outbox, item, ITEM_UPLOADING, 0, strerror(-error));
     } else {
-        enum attempt_meaning meaning = attempt_report(outbox, item, &result, cancel);
+        enum attempt_meaning meaning = process_answer(outbox, item, &result, cancel);
         if (result.outcome == SERVICE_UNKNOWN || result.error == EINTR)
-            attempt_put_off(outbox, item, result.retry_after_ms);
+            put_off_attempt(outbox, item, result.retry_after_ms);
         if (meaning == ATTEMPT_ACCEPTED && id != NULL)
             settle_accepted(outbox, item, result.http_status, id);
         else

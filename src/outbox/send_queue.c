@@ -128,7 +128,7 @@ void suspension_init(struct suspension *suspension, bool is_careful)
                                       .backoff = {.min_ms = WAIT_MIN_MS, .max_ms = WAIT_MAX_MS}};
 }
 
-bool suspension_enter(struct suspension *suspension, int64_t now_ms, struct suspension_try *ret_try)
+bool suspension_begin_try(struct suspension *suspension, int64_t now_ms, struct suspension_try *ret_try)
 {
     bool is_suspended = suspension->reason != SUSPENSION_NONE;
     *ret_try = (struct suspension_try){0};
@@ -174,7 +174,7 @@ void suspension_begin(struct suspension *suspension, enum suspension_reason reas
     snprintf(suspension->error, sizeof(suspension->error), "%s", detail == NULL ? "" : detail);
 }
 
-void suspension_leave(struct suspension *suspension, uint64_t probe)
+void suspension_end_try(struct suspension *suspension, uint64_t probe)
 {
     if (suspension->probe != probe || !suspension->is_probing)
         return;
@@ -203,7 +203,7 @@ int64_t quota_wait_ms(int64_t now_ms)
     return DAY_MS - now_ms % DAY_MS;
 }
 
-static void turn_day(struct quota *quota, int64_t now_ms)
+static void reset_on_new_day(struct quota *quota, int64_t now_ms)
 {
     int64_t day = quota_day_of(now_ms);
     if (day == quota->day)
@@ -214,32 +214,32 @@ static void turn_day(struct quota *quota, int64_t now_ms)
 
 bool quota_is_used_up(struct quota *quota, int64_t now_ms)
 {
-    turn_day(quota, now_ms);
+    reset_on_new_day(quota, now_ms);
     return quota->limit >= 0 && quota->count >= quota->limit;
 }
 
-bool quota_enter(struct quota *quota, int64_t now_ms)
+bool quota_begin_attempt(struct quota *quota, int64_t now_ms)
 {
-    turn_day(quota, now_ms);
+    reset_on_new_day(quota, now_ms);
     bool is_left = quota->limit < 0 || quota->count + quota->under_way < quota->limit;
     if (is_left)
         quota->under_way++;
     return is_left;
 }
 
-void quota_leave(struct quota *quota)
+void quota_end_attempt(struct quota *quota)
 {
     quota->under_way--;
 }
 
 void quota_count(struct quota *quota, int64_t day)
 {
-    turn_day(quota, day * DAY_MS);
+    reset_on_new_day(quota, day * DAY_MS);
     quota->count++;
 }
 
 int64_t quota_get_count(struct quota *quota, int64_t now_ms)
 {
-    turn_day(quota, now_ms);
+    reset_on_new_day(quota, now_ms);
     return quota->count;
 }

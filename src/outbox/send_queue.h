@@ -5,7 +5,7 @@
  * Model. Closed messages wait in one list for the end of their quiet time. A second list has the messages
  * that were handed in, a third the uploads. Messages from one sender to the same set of recipients form a
  * *sequence*, and are sent one at a time, in order. Three conditions allow an attempt: the item's own time
- * is past (schedule.due_ms, which attempt_put_off() in send.c sets after a 429 or 503); no *suspension* of
+ * is past (schedule.due_ms, which put_off_attempt() in send.c sets after a 429 or 503); no *suspension* of
  * its kind forbids it, because the service does not answer, is busy or refuses the key, or another server
  * answers in its place; and the *quota*, a number of emails per UTC day, is not used up.
  *
@@ -78,7 +78,7 @@ struct suspension {
 };
 
 /* Permission to ask the service. The holder of a numbered try reports its result or calls
- * suspension_leave(). */
+ * suspension_end_try(). */
 struct suspension_try {
     uint64_t probe;     /* number of the try; 0 if other threads may ask at the same time */
     bool must_ask_list; /* the holder asks for a list first, so that no message is lost to another server */
@@ -89,7 +89,7 @@ struct suspension_try {
 void suspension_init(struct suspension *suspension, bool is_careful);
 
 /* Returns true, with a try, if the caller may ask the service now. */
-bool suspension_enter(struct suspension *suspension, int64_t now_ms, struct suspension_try *ret_try);
+bool suspension_begin_try(struct suspension *suspension, int64_t now_ms, struct suspension_try *ret_try);
 /* Records that a list succeeded. If the reason is SUSPENSION_NONE, all threads may ask from now on. */
 void suspension_end_rest(struct suspension *suspension, int64_t now_ms);
 /* Records that the service answered and accepted the key. */
@@ -99,7 +99,7 @@ void suspension_end(struct suspension *suspension, int64_t now_ms);
 void suspension_begin(struct suspension *suspension, enum suspension_reason reason, int64_t now_ms,
                       int64_t wait_ms, const char *detail);
 /* Ends the try of this number, unless its result was recorded. The next try may begin at once. */
-void suspension_leave(struct suspension *suspension, uint64_t probe);
+void suspension_end_try(struct suspension *suspension, uint64_t probe);
 /* Allows the next try at once. */
 void suspension_wake(struct suspension *suspension);
 
@@ -109,17 +109,17 @@ struct quota {
     int64_t limit;     /* emails per UTC day; -1: no limit */
     int64_t day;       /* the UTC day of `count`, in days since 1970 */
     int64_t count;     /* emails that were sent, or perhaps sent, on `day` */
-    int64_t under_way; /* attempts between quota_enter() and quota_leave() */
+    int64_t under_way; /* attempts between quota_begin_attempt() and quota_end_attempt() */
 };
 
 int64_t quota_day_of(int64_t realtime_ms);
 
 /* Counts an attempt as under way. Returns false if the emails of the day and the attempts under way reach the
  * limit; a refused attempt makes room again. */
-bool quota_enter(struct quota *quota, int64_t now_ms);
+bool quota_begin_attempt(struct quota *quota, int64_t now_ms);
 bool quota_is_used_up(struct quota *quota, int64_t now_ms);
-/* Ends an attempt that quota_enter() counted. */
-void quota_leave(struct quota *quota);
+/* Ends an attempt that quota_begin_attempt() counted. */
+void quota_end_attempt(struct quota *quota);
 /* Counts an email of this day as sent. */
 void quota_count(struct quota *quota, int64_t day);
 

@@ -490,7 +490,7 @@ int spool_renew_content(struct spool *spool, uint64_t number, bool *ret_is_renew
     return *ret_is_renewed ? copy_content(spool, number, number) : error;
 }
 
-int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *name)
+int spool_move_in(struct spool *spool, uint64_t number, int dir_fd, const char *name)
 {
     struct content_name content = name_of(number);
     if (renameat(dir_fd, name, spool->dir_fd, content.string) != 0)
@@ -506,7 +506,7 @@ int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *
     return error;
 }
 
-int spool_take_out(struct spool *spool, uint64_t number, int dir_fd, const char *name, unsigned int flags)
+int spool_move_out(struct spool *spool, uint64_t number, int dir_fd, const char *name, unsigned int flags)
 {
     if (renameat2(spool->dir_fd, name_of(number).string, dir_fd, name, flags) != 0)
         return -errno;

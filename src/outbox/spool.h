@@ -94,9 +94,9 @@ int spool_link_content(struct spool *spool, uint64_t number, uint64_t to);
 int spool_renew_content(struct spool *spool, uint64_t number, bool *ret_is_renewed);
 /* Renames a file into the spool as the content of `number`, durably in both folders. On an error the file
  * stays where it was. */
-int spool_take_in(struct spool *spool, uint64_t number, int dir_fd, const char *name);
+int spool_move_in(struct spool *spool, uint64_t number, int dir_fd, const char *name);
 /* Renames the content of `number` out of the spool, durably. `flags`: RENAME_NOREPLACE or 0. */
-int spool_take_out(struct spool *spool, uint64_t number, int dir_fd, const char *name, unsigned int flags);
+int spool_move_out(struct spool *spool, uint64_t number, int dir_fd, const char *name, unsigned int flags);
 /* Removes the content durably. After an error the content may still exist. */
 int spool_unlink_content(struct spool *spool, uint64_t number);
 /* Removes a content that no row has. Logs a failure; the next start then removes the content. */

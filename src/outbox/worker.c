@@ -47,7 +47,7 @@ struct worker_threads {
 
 static void *work(void *argument);
 
-static int start_locked(struct worker_threads *threads)
+static int start_worker_locked(struct worker_threads *threads)
 {
     struct worker *worker = &threads->workers[threads->started];
     *worker = (struct worker){.threads = threads};
@@ -66,7 +66,8 @@ static int start_locked(struct worker_threads *threads)
 
 /* Claims the next item of this kind, if the suspension and the quota allow an attempt now. If not, lowers
  * *until_ms to the time when an attempt may be allowed. */
-static struct item *take_locked(struct worker *worker, enum item_kind kind, int64_t now, int64_t *until_ms)
+static struct item *take_item_locked(struct worker *worker, enum item_kind kind, int64_t now,
+                                     int64_t *until_ms)
 {
     struct outbox *outbox = worker->threads->outbox;
     struct suspension *suspension = &outbox->suspensions[kind];
@@ -75,14 +76,14 @@ static struct item *take_locked(struct worker *worker, enum item_kind kind, int6
     struct item *item = send_queue_find(&outbox->queue, &outbox->table, kind, now, until_ms);
     if (item == NULL)
         return NULL;
-    if (!suspension_enter(suspension, now, &worker->attempt)) {
+    if (!suspension_begin_try(suspension, now, &worker->attempt)) {
         *until_ms = MIN(*until_ms, suspension->until_ms);
         return NULL;
     }
     int64_t realtime = outbox_realtime_ms(outbox);
-    if (kind == ITEM_MESSAGE && !quota_enter(&outbox->quota, realtime)) {
+    if (kind == ITEM_MESSAGE && !quota_begin_attempt(&outbox->quota, realtime)) {
         *until_ms = MIN(*until_ms, now + MIN(quota_wait_ms(realtime), MIDNIGHT_CHECK_MS));
-        suspension_leave(suspension, worker->attempt.probe); /* this thread makes no request */
+        suspension_end_try(suspension, worker->attempt.probe); /* this thread makes no request */
         return NULL;
     }
     claim_take_locked(outbox, item, CLAIM_SERVICE); /* the queue finds only unclaimed items */
@@ -102,8 +103,8 @@ static void try_item(struct worker *worker, struct item *item)
         send_message(outbox, item, worker->attempt.must_ask_list, &worker->cancel);
     pthread_mutex_lock(&outbox->lock);
     if (item->row.kind == ITEM_MESSAGE)
-        quota_leave(&outbox->quota);
-    suspension_leave(&outbox->suspensions[item->row.kind], worker->attempt.probe);
+        quota_end_attempt(&outbox->quota);
+    suspension_end_try(&outbox->suspensions[item->row.kind], worker->attempt.probe);
     claim_release_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
 }
@@ -118,7 +119,7 @@ static void put_off_hand_in(struct outbox *outbox, struct item *item, int error)
 
 /* Checks a waiting message. Returns true if it passed and the caller is to commit *ret_change; false if the
  * message failed, or continues to wait for an attachment or the disk. */
-static bool check_waiting(struct outbox *outbox, struct item *item, struct change *ret_change)
+static bool check_waiting_message(struct outbox *outbox, struct item *item, struct change *ret_change)
 {
     _cleanup_free_ char *reason = NULL;
     int error = accept_prepare(outbox, item, item->row.name, ret_change, &reason);
@@ -146,7 +147,7 @@ static void hand_in(struct outbox *outbox, struct item *const *items, size_t len
     struct change changes[HAND_INS_MAX];
     size_t accepted = 0;
     for (size_t i = 0; i < len; i++)
-        accepted += check_waiting(outbox, items[i], &changes[accepted]);
+        accepted += check_waiting_message(outbox, items[i], &changes[accepted]);
     crash_point("checked");
     int error = accepted == 0 ? 0 : change_commit(outbox, changes, accepted);
     crash_point("accepted");
@@ -197,9 +198,9 @@ static void work_once_locked(struct worker *worker)
     }
     if (hand_in_quiet_locked(outbox, now, &until_ms))
         return;
-    struct item *item = take_locked(worker, ITEM_MESSAGE, now, &until_ms);
+    struct item *item = take_item_locked(worker, ITEM_MESSAGE, now, &until_ms);
     if (item == NULL)
-        item = take_locked(worker, ITEM_ATTACHMENT, now, &until_ms);
+        item = take_item_locked(worker, ITEM_ATTACHMENT, now, &until_ms);
     if (item == NULL) {
         sleepers_wait(&outbox->idle_workers, &worker->sleeper, outbox->config.clock, &outbox->lock, until_ms);
         return;
@@ -208,7 +209,7 @@ static void work_once_locked(struct worker *worker)
     threads->busy[kind]++;
     if (threads->busy[ITEM_MESSAGE] + threads->busy[ITEM_ATTACHMENT] == threads->started &&
         threads->started < ARRAY_LEN(threads->workers))
-        start_locked(threads); /* after an error the other threads do the work */
+        start_worker_locked(threads); /* after an error the other threads do the work */
     /* This thread may have been the only one that waited until the next item is due. */
     sleepers_wake_one(&outbox->idle_workers);
     pthread_mutex_unlock(&outbox->lock);
@@ -240,7 +241,7 @@ int outbox_start(struct outbox *outbox)
     LOCK_GUARD(&outbox->lock);
     outbox->threads = threads; /* outbox_stop() stops them even after an error */
     for (unsigned int i = 0; i < AT_START && error == 0; i++)
-        error = start_locked(threads);
+        error = start_worker_locked(threads);
     return error;
 }
 

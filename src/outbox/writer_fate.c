@@ -91,7 +91,7 @@ static bool is_proc_ours(void)
     return strtol(target, NULL, 10) == getpid();
 }
 
-const char *writer_fate_unseen(void)
+const char *writer_fate_unseen_reason(void)
 {
     struct stat status;
     if (!is_proc_ours())

@@ -24,7 +24,7 @@ enum writer_fate writer_fate_read(pid_t pid);
 
 /* Returns a static text for the user if writers may be WRITER_UNSEEN, because this program is in a pid
  * namespace of its own or /proc belongs to another one; else NULL. */
-const char *writer_fate_unseen(void);
+const char *writer_fate_unseen_reason(void);
 
 /* Parses the text of a stat file. `may_look`: the kernel shows this program the real exit code. */
 enum writer_fate writer_fate_parse(const char *stat, bool may_look);

@@ -71,8 +71,8 @@ TEST(messages_of_a_sequence_are_sent_one_at_a_time_in_order)
 static bool may_enter(struct suspension *suspension, int64_t now_ms)
 {
     struct suspension_try attempt;
-    bool may = suspension_enter(suspension, now_ms, &attempt);
-    suspension_leave(suspension, attempt.probe);
+    bool may = suspension_begin_try(suspension, now_ms, &attempt);
+    suspension_end_try(suspension, attempt.probe);
     return may;
 }
 
@@ -118,27 +118,27 @@ TEST(one_request_is_tried_and_the_others_wait_for_it)
     struct suspension_try second;
     suspension_init(&suspension, false);
     suspension_begin(&suspension, SUSPENSION_BUSY, 0, 10 * 1000, "busy");
-    assert_true(suspension_enter(&suspension, 10 * 1000, &first));
+    assert_true(suspension_begin_try(&suspension, 10 * 1000, &first));
     assert_true(first.probe != 0);
-    assert_false(suspension_enter(&suspension, 20 * 1000, &second));
+    assert_false(suspension_begin_try(&suspension, 20 * 1000, &second));
     /* The first try takes so long, like an upload on a slow line, that a second one is allowed. */
     int64_t until_ms = suspension.until_ms;
     assert_in_range(until_ms, 41 * 1000, 60 * 1000);
-    assert_true(suspension_enter(&suspension, until_ms, &second));
+    assert_true(suspension_begin_try(&suspension, until_ms, &second));
     assert_true(second.must_ask_list);
-    assert_false(suspension_enter(&suspension, until_ms, &first));
+    assert_false(suspension_begin_try(&suspension, until_ms, &first));
     suspension_begin(&suspension, SUSPENSION_BUSY, until_ms, 10 * 1000, "busy");
-    suspension_leave(&suspension, second.probe);
+    suspension_end_try(&suspension, second.probe);
     assert_int_equal(suspension.until_ms, until_ms + 10 * 1000);
-    assert_true(suspension_enter(&suspension, until_ms + 10 * 1000, &first));
+    assert_true(suspension_begin_try(&suspension, until_ms + 10 * 1000, &first));
     /* The try ended without an answer, so another one is allowed. */
-    suspension_leave(&suspension, first.probe);
-    assert_true(suspension_enter(&suspension, until_ms, &second));
+    suspension_end_try(&suspension, first.probe);
+    assert_true(suspension_begin_try(&suspension, until_ms, &second));
     assert_true(second.probe != first.probe);
-    suspension_leave(&suspension, first.probe); /* late: another try has replaced it */
-    assert_false(suspension_enter(&suspension, 20 * 1000, &first));
+    suspension_end_try(&suspension, first.probe); /* late: another try has replaced it */
+    assert_false(suspension_begin_try(&suspension, 20 * 1000, &first));
     suspension_end(&suspension, 20 * 1000);
-    assert_true(suspension_enter(&suspension, 20 * 1000, &first));
+    assert_true(suspension_begin_try(&suspension, 20 * 1000, &first));
     assert_int_equal(first.probe, 0);
     assert_string_equal(suspension.error, "");
 }
@@ -150,20 +150,20 @@ TEST(after_a_pause_one_request_is_tried_first)
     struct suspension_try first;
     struct suspension_try second;
     suspension_init(&suspension, true);
-    assert_true(suspension_enter(&suspension, 1000, &first));
+    assert_true(suspension_begin_try(&suspension, 1000, &first));
     assert_true(first.probe != 0 && !first.must_ask_list);
-    assert_false(suspension_enter(&suspension, 1000, &second));
+    assert_false(suspension_begin_try(&suspension, 1000, &second));
     int64_t until_ms = suspension.until_ms;
     assert_in_range(until_ms, 1001, 60 * 1000);
-    assert_true(suspension_enter(&suspension, until_ms, &second));
+    assert_true(suspension_begin_try(&suspension, until_ms, &second));
     assert_true(second.must_ask_list);
-    suspension_leave(&suspension, first.probe);
-    assert_false(suspension_enter(&suspension, until_ms, &first));
+    suspension_end_try(&suspension, first.probe);
+    assert_false(suspension_begin_try(&suspension, until_ms, &first));
     suspension_end(&suspension, until_ms);
-    assert_true(suspension_enter(&suspension, until_ms + 1, &first));
-    assert_true(suspension_enter(&suspension, until_ms + 1, &second));
+    assert_true(suspension_begin_try(&suspension, until_ms + 1, &first));
+    assert_true(suspension_begin_try(&suspension, until_ms + 1, &second));
     assert_true(first.probe == 0 && second.probe == 0);
-    assert_true(suspension_enter(&suspension, until_ms + 3600 * 1000, &first));
+    assert_true(suspension_begin_try(&suspension, until_ms + 3600 * 1000, &first));
     assert_true(first.probe != 0);
 }
 
