@@ -158,7 +158,7 @@ static int mountpoint_prepare(const char *path)
         return error;
     }
     /* An inboxfs that another mount hides counts as well: when it ends, it would unmount the mount on top. */
-    if (mountinfo_find(MOUNTINFO_INBOXFS, path, 0, NULL)) {
+    if (mountinfo_find(MOUNTINFO_INBOXFS, path, NULL)) {
         log_error("an inboxfs is mounted on %s already: inboxfs umount %s ends it", path, path);
         return -EBUSY;
     }
@@ -347,8 +347,7 @@ static int mount_session(struct daemon *daemon)
         error = fs_session_mount(daemon->session, &reason);
     if (error != 0)
         return log_failure("cannot mount", error, reason);
-    state_dir_announce_mount(daemon->account.lock_fd, fs_session_device(daemon->session),
-                             daemon->options->mountpoint);
+    state_dir_announce_mount(daemon->account.lock_fd, daemon->options->mountpoint);
     return 0;
 }
 

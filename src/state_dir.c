@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <sys/sysmacros.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -54,11 +53,10 @@ char *state_dir_default_path(const char *base_url, const char *key)
 
 /* ---------------------------------------------------------------- the lock file */
 
-/* The process that holds the lock. The file has one of the marks above, then "PID MAJOR:MINOR MOUNTPOINT", or
- * only the PID before the process has mounted. The content is valid only while the lock is held. */
+/* The process that holds the lock. The file has one of the marks above, then "PID MOUNTPOINT", or only the
+ * PID before the process has mounted. The content is valid only while the lock is held. */
 struct holder {
     long pid;                  /* the process; 0: not known */
-    dev_t device;              /* st_dev of the mount; valid if `mountpoint` is not "" */
     char mountpoint[PATH_MAX]; /* "" before the process has mounted */
 };
 
@@ -69,10 +67,9 @@ void state_dir_announce_end(int lock_fd)
         log_debug("cannot say that this daemon is ending");
 }
 
-void state_dir_announce_mount(int lock_fd, dev_t device, const char *mountpoint)
+void state_dir_announce_mount(int lock_fd, const char *mountpoint)
 {
-    _cleanup_free_ char *text = g_strdup_printf("%c%d %u:%u %s", RUNNING_MARK, (int)getpid(), major(device),
-                                                minor(device), mountpoint);
+    _cleanup_free_ char *text = g_strdup_printf("%c%d %s", RUNNING_MARK, (int)getpid(), mountpoint);
     if (file_pwrite_all(lock_fd, text, strlen(text), 0) != 0)
         log_debug("cannot say where this daemon is mounted");
 }
@@ -87,18 +84,9 @@ static void read_holder(int lock_fd, struct holder *ret)
     if (text[0] == '\0')
         return;
     ret->pid = strtol(text + 1, &end, 10);
-    if (*end != ' ')
-        return;
-    ret->device = mountinfo_read_device(end + 1, &end);
     snprintf(ret->mountpoint, sizeof(ret->mountpoint), "%s", end + (*end == ' '));
 }
 
-static bool is_mounted(dev_t device)
-{
-    return mountinfo_find(MOUNTINFO_INBOXFS, NULL, device, NULL);
-}
-
-/* The kernel reuses device numbers, so the recorded mount is this directory's only while the lock is held. */
 long state_dir_find_mount(int dir_fd)
 {
     struct holder holder;
@@ -106,7 +94,7 @@ long state_dir_find_mount(int dir_fd)
     if (lock_fd < 0 || flock(lock_fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK)
         return 0;
     read_holder(lock_fd, &holder);
-    return holder.mountpoint[0] != '\0' && is_mounted(holder.device) ? holder.pid : -1;
+    return mountinfo_find(MOUNTINFO_INBOXFS, holder.mountpoint, NULL) ? holder.pid : -1;
 }
 
 /* Logs which process holds the lock, and how to end it. */
@@ -116,7 +104,7 @@ static void log_holder(const char *path, int lock_fd)
     read_holder(lock_fd, &holder);
     if (holder.mountpoint[0] == '\0')
         log_error("another inboxfs, process %ld, uses the state directory %s", holder.pid, path);
-    else if (is_mounted(holder.device))
+    else if (mountinfo_find(MOUNTINFO_INBOXFS, holder.mountpoint, NULL))
         log_error("another inboxfs, process %ld, uses the state directory %s, mounted on %s: inboxfs umount "
                   "%s ends it",
                   holder.pid, path, holder.mountpoint, holder.mountpoint);

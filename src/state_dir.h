@@ -6,8 +6,6 @@
 #ifndef INBOXFS_STATE_DIR_H
 #define INBOXFS_STATE_DIR_H
 
-#include <sys/types.h>
-
 /* Returns the directory of a service and key, under $XDG_STATE_HOME/inboxfs (else ~/.local/state/inboxfs).
  * Its name has the host and digests of both, so that no account's queue is ever sent with another account's
  * key. For the local service `base_url` is the path of its data directory, and `key` is NULL. The caller
@@ -22,8 +20,8 @@ int state_dir_open(const char *path, int *ret_lock_fd);
 /* Writes to the lock file that this daemon will soon release the lock: a daemon that starts then waits. */
 void state_dir_announce_end(int lock_fd);
 
-/* Writes to the lock file where this daemon is mounted. `device` is the mount's st_dev. */
-void state_dir_announce_mount(int lock_fd, dev_t device, const char *mountpoint);
+/* Writes to the lock file where this daemon is mounted. */
+void state_dir_announce_mount(int lock_fd, const char *mountpoint);
 
 /* Returns the PID of the daemon whose mount uses the directory; -1 if a process that has no visible mount
  * uses it; 0 if no process does. Holds the lock for a moment, so a daemon that is starting tries again. */

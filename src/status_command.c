@@ -281,7 +281,7 @@ static int show_all(struct status_request *request)
             has_failed |= error != 0;
         } else if (error == -EACCES) {
             is_denied = true;
-        } else if (mountinfo_find(MOUNTINFO_INBOXFS, mount->path, 0, NULL)) { /* the mount still exists */
+        } else if (mountinfo_find(MOUNTINFO_INBOXFS, mount->path, NULL)) { /* the mount still exists */
             log_mount_error(mount->path, error);
             has_failed = true;
         }

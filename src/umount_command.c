@@ -115,8 +115,8 @@ static int find_mount(const char *path, char ret_path[PATH_MAX], dev_t *ret_devi
     if (snprintf(ret_path, PATH_MAX, "%s%s%s", parent, separator, is_nameless ? "" : name) >= PATH_MAX)
         return -ENAMETOOLONG;
     bool is_found =
-        mountinfo_find(MOUNTINFO_INBOXFS, ret_path, 0, ret_device) ||
-        (realpath(path, ret_path) != NULL && mountinfo_find(MOUNTINFO_INBOXFS, ret_path, 0, ret_device));
+        mountinfo_find(MOUNTINFO_INBOXFS, ret_path, ret_device) ||
+        (realpath(path, ret_path) != NULL && mountinfo_find(MOUNTINFO_INBOXFS, ret_path, ret_device));
     return is_found ? 0 : -ENOENT;
 }
 

@@ -20,13 +20,6 @@ enum { /* counted from 0 */
     OPTIONAL_FIELD = 6,
 };
 
-dev_t mountinfo_read_device(const char *text, char **ret_end)
-{
-    unsigned int major = (unsigned int)strtoul(text, ret_end, 10);
-    unsigned int minor = **ret_end == ':' ? (unsigned int)strtoul(*ret_end + 1, ret_end, 10) : 0;
-    return makedev(major, minor);
-}
-
 /* Parses a line; the caller frees ret_mount->path. Returns false if the file system has another type. */
 static bool parse_line(const char *line, const char *type, struct mount *ret_mount)
 {
@@ -38,10 +31,12 @@ static bool parse_line(const char *line, const char *type, struct mount *ret_mou
     if (end + 3 >= len || strcmp(fields[end + 1], type) != 0)
         return false;
     const char *owner = strstr(fields[end + 3], ",user_id="); /* the kernel writes "rw" or "ro" before it */
-    char *device_end;
+    char *colon;
+    unsigned int major = (unsigned int)strtoul(fields[DEVICE_FIELD], &colon, 10);
+    unsigned int minor = *colon == ':' ? (unsigned int)strtoul(colon + 1, NULL, 10) : 0;
     *ret_mount = (struct mount){
         .path = g_strcompress(fields[MOUNT_POINT_FIELD]),
-        .device = mountinfo_read_device(fields[DEVICE_FIELD], &device_end),
+        .device = makedev(major, minor),
         .owner = owner != NULL ? strtoll(owner + strlen(",user_id="), NULL, 10) : -1,
     };
     return true;
@@ -66,13 +61,13 @@ int mountinfo_list(const char *type, struct mount **ret_mounts)
     return 0;
 }
 
-bool mountinfo_find(const char *type, const char *path, dev_t device, dev_t *ret_device)
+bool mountinfo_find(const char *type, const char *path, dev_t *ret_device)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;
     bool is_found = false;
     (void)mountinfo_list(type, &mounts);
     for (struct mount *mount = mounts; mount != NULL && mount->path != NULL; mount++) {
-        if ((path != NULL && strcmp(mount->path, path) != 0) || (device != 0 && mount->device != device))
+        if (strcmp(mount->path, path) != 0)
             continue;
         is_found = true;
         if (ret_device != NULL)

@@ -21,13 +21,9 @@ struct mount {
  * list. Accesses no mount, since a mount may hang. Return: 0 or -errno. */
 int mountinfo_list(const char *type, struct mount **ret_mounts);
 
-/* Returns true if a file system of this type is mounted at `path` (NULL: anywhere) with this device number
- * (0: any), even if another mount hides it; false also if /proc cannot be read. *ret_device (may be NULL) is
- * the device number of the match that was mounted last. */
-bool mountinfo_find(const char *type, const char *path, dev_t device, dev_t *ret_device);
-
-/* Reads "MAJOR:MINOR" in decimal; *ret_end is the position after MINOR. */
-dev_t mountinfo_read_device(const char *text, char **ret_end);
+/* Returns true if a file system of this type is mounted at `path`, even if another mount hides it; false also
+ * if /proc cannot be read. *ret_device (may be NULL) is the device number of the last such mount. */
+bool mountinfo_find(const char *type, const char *path, dev_t *ret_device);
 
 /* NULL-safe. */
 void mountinfo_free(struct mount *mounts);

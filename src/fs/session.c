@@ -279,11 +279,6 @@ int fs_session_mount(struct fs_session *session, char **ret_reason)
     return 0;
 }
 
-dev_t fs_session_device(const struct fs_session *session)
-{
-    return session->device;
-}
-
 int fs_session_start(struct fs_session *session)
 {
     struct rlimit limit;

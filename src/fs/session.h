@@ -49,9 +49,6 @@ int fs_session_start(struct fs_session *session);
  * Only then may the store and the outbox be stopped. Idempotent. */
 void fs_session_stop(struct fs_session *session);
 
-/* Returns the device number of the mount (st_dev of its files), once it is mounted. */
-dev_t fs_session_device(const struct fs_session *session);
-
 /* NULL-safe. Calls fs_session_stop() first. */
 void fs_session_free(struct fs_session *session);
 
