@@ -156,59 +156,31 @@ void contact_check(struct contact *contact, struct mail_service *service, struct
     service_result_release(&result);
 }
 
-/* ---------------------------------------------------------------- the list of inboxes */
-
-void inbox_list_release(struct inbox_list *list)
-{
-    for (size_t i = 0; i < list->len; i++)
-        inbox_record_release(&list->items[i]);
-    free(list->items);
-    *list = (struct inbox_list){0};
-}
-
-static int take_inbox(void *context, struct inbox_record *record)
-{
-    struct inbox_list *list = context;
-    if (list->len == list->capacity) {
-        size_t capacity = list->capacity == 0 ? 16 : list->capacity * 2;
-        struct inbox_record *items = realloc(list->items, capacity * sizeof(*items));
-        if (items == NULL)
-            return -ENOMEM;
-        list->items = items;
-        list->capacity = capacity;
-    }
-    list->items[list->len++] = *record;
-    *record = (struct inbox_record){0};
-    return 0;
-}
-
-void inbox_list_fetch(struct inbox_list *list, struct mail_service *service, struct cancel *cancel,
-                      struct service_result *ret)
-{
-    service->ops->list_inboxes(service, take_inbox, list, cancel, ret);
-}
-
-const struct inbox_record *inbox_list_find(const struct inbox_list *list, const char *id)
-{
-    for (size_t i = 0; i < list->len; i++)
-        if (strcmp(list->items[i].id, id) == 0)
-            return &list->items[i];
-    return NULL;
-}
-
 /* ---------------------------------------------------------------- the first contact */
 
 struct first_contact {
     struct mail_service *service;
-    struct inbox_list inboxes;
-    bool is_listed; /* the service answered with the list `inboxes` */
+    GArray *inboxes; /* struct inbox_record; kept, so that they are checked before the index changes */
+    bool is_listed;  /* `inboxes` is complete */
     struct service_result result;
 };
+
+static void release_record(gpointer record)
+{
+    inbox_record_release(record);
+}
+
+static int take_inbox(void *context, struct inbox_record *record)
+{
+    g_array_append_vals(context, record, 1);
+    *record = (struct inbox_record){0};
+    return 0;
+}
 
 static void list_inboxes_first(void *context, struct cancel *cancel)
 {
     struct first_contact *first = context;
-    inbox_list_fetch(&first->inboxes, first->service, cancel, &first->result);
+    first->service->ops->list_inboxes(first->service, take_inbox, first->inboxes, cancel, &first->result);
     first->is_listed = first->result.outcome == SERVICE_OK;
     if (first->result.outcome != SERVICE_ABSENT && first->result.outcome != SERVICE_REJECTED)
         return;
@@ -217,27 +189,24 @@ static void list_inboxes_first(void *context, struct cancel *cancel)
 }
 
 /* The service never deletes inboxes, so an account without any inbox of the cache is another account. */
-static bool is_foreign(struct store *store, const struct inbox_list *inboxes)
+static bool is_foreign(struct store *store, const GArray *inboxes)
 {
-    uint64_t position = 0;
-    bool has_any = false;
-    uint32_t of_no_name = index_find_inbox_of_no_name(&store->index);
-    struct inbox_view view;
-    while (store_list_inboxes(store, position, &view, &position, 1) > 0) {
-        if (view.number == of_no_name)
-            continue;
-        has_any = true;
-        if (inbox_list_find(inboxes, view.id) != NULL)
+    struct index *index = &store->index;
+    size_t known;
+    size_t emails;
+    uint32_t number;
+    index_count(index, &known, &emails);
+    for (guint i = 0; i < inboxes->len; i++)
+        if (index_find_inbox_by_id(index, g_array_index(inboxes, struct inbox_record, i).id, &number))
             return false;
-    }
-    return has_any;
+    return known > (index_find_inbox_of_no_name(index) == NUMBER_NONE ? 0 : 1);
 }
 
 /* Evaluates the first answer. Return: as store_first_contact(). */
 static int use_first_answer(struct store *store, const struct first_contact *first, char **ret_reason)
 {
     const struct service_result *result = &first->result;
-    const struct inbox_list *inboxes = &first->inboxes;
+    const GArray *inboxes = first->inboxes;
     if (result->outcome == SERVICE_UNAUTHORIZED)
         return reason_give(ret_reason, -EACCES, "the service does not let this key in: %s",
                            result_reason(result));
@@ -258,8 +227,9 @@ static int use_first_answer(struct store *store, const struct first_contact *fir
                   "--state-dir=DIR for a state of its own, or --adopt-state to take this one over");
     uint32_t listing = index_begin_listing(&store->index);
     int error = 0;
-    for (size_t i = 0; i < inboxes->len && error == 0; i++)
-        error = index_put_inbox(&store->index, &inboxes->items[i], INBOX_LISTED, listing, NULL);
+    for (guint i = 0; i < inboxes->len && error == 0; i++)
+        error = index_put_inbox(&store->index, &g_array_index(inboxes, struct inbox_record, i), INBOX_LISTED,
+                                listing, NULL);
     if (error == 0)
         index_end_inbox_list(&store->index, listing);
     return error == -EDQUOT ? 0 : error; /* the sync reports -EDQUOT */
@@ -267,14 +237,17 @@ static int use_first_answer(struct store *store, const struct first_contact *fir
 
 int store_first_contact(struct store *store, struct cancel *cancel, char **ret_reason)
 {
-    struct first_contact first = {.service = store->service, .result = {.retry_after_ms = -1}};
+    struct first_contact first = {.service = store->service,
+                                  .inboxes = g_array_new(false, false, sizeof(struct inbox_record)),
+                                  .result = {.retry_after_ms = -1}};
+    g_array_set_clear_func(first.inboxes, release_record);
     int error =
         bounded_call(store->index.clock, FIRST_CONTACT_TIMEOUT_MS, cancel, list_inboxes_first, &first);
     if (error != 0)
         error = reason_give(ret_reason, error, "no thread can be started");
     else
         error = use_first_answer(store, &first, ret_reason);
-    inbox_list_release(&first.inboxes);
+    g_array_unref(first.inboxes);
     service_result_release(&first.result);
     return error;
 }

@@ -52,20 +52,22 @@ static int refuse_edit(struct store *store, const char *name, const char *id, in
 
 /* ---------------------------------------------------------------- inboxes made elsewhere */
 
-/* Adds and updates the inboxes of the service's list, and removes none. */
+/* Adds or updates an inbox that the service lists. Ignores errors: the next sync lists the inbox again. */
+static int put_listed_inbox(void *context, struct inbox_record *record)
+{
+    struct store *store = context;
+    (void)index_put_inbox(&store->index, record, INBOX_LISTED, 0, NULL);
+    return 0;
+}
+
 static void list_new_inboxes(void *context, struct cancel *cancel)
 {
     struct store *store = context;
-    struct inbox_list list = {0};
     struct service_result result;
     atomic_fetch_add(&store->inbox_lists, 1);
-    inbox_list_fetch(&list, store->service, cancel, &result);
+    store->service->ops->list_inboxes(store->service, put_listed_inbox, store, cancel, &result);
     contact_report(&store->contact, &result);
-    for (size_t i = 0; i < list.len && result.outcome == SERVICE_OK; i++)
-        if (index_put_inbox(&store->index, &list.items[i], INBOX_LISTED, 0, NULL) != 0)
-            break;
     service_result_release(&result);
-    inbox_list_release(&list);
 }
 
 /* Lists the inboxes once while online (waits for the network, INBOX_LIST_TIMEOUT_MS). Concurrent callers
@@ -155,26 +157,39 @@ static void fail_update(struct update *update, int error, const char *reason)
         update->reason = strdup(reason);
 }
 
-/* Fetches the current record of the inbox. */
+/* The record of one inbox in the service's list. */
+struct wanted_inbox {
+    const char *id;
+    struct inbox_record record; /* all zeros until the list has the inbox */
+};
+
+static int take_wanted_inbox(void *context, struct inbox_record *record)
+{
+    struct wanted_inbox *wanted = context;
+    if (strcmp(record->id, wanted->id) != 0 || wanted->record.id != NULL)
+        return 0;
+    wanted->record = *record;
+    *record = (struct inbox_record){0};
+    return 0;
+}
+
+/* Fetches the current record of the inbox. The caller releases it, also after a failure. */
 static bool fetch_record(struct update *update, struct cancel *cancel, struct inbox_record *ret_record)
 {
     struct store *store = update->store;
-    struct inbox_list list = {0};
+    struct wanted_inbox wanted = {.id = update->id};
     struct service_result result;
-    inbox_list_fetch(&list, store->service, cancel, &result);
+    store->service->ops->list_inboxes(store->service, take_wanted_inbox, &wanted, cancel, &result);
     contact_report(&store->contact, &result);
-    const struct inbox_record *record = NULL;
     if (result.outcome == SERVICE_ABSENT)
         fail_update(update, -EPERM,
                     "the service does not let an inbox's settings be read; they are not overwritten");
     else if (result.outcome != SERVICE_OK)
         fail_update(update, result_errno_of_change(&result), result_reason(&result));
-    else if ((record = inbox_list_find(&list, update->id)) == NULL)
+    else if (wanted.record.id == NULL)
         fail_update(update, -ENOENT, "the service no longer knows this inbox");
-    else
-        update->error = inbox_record_from_text(record->json, record->json_len, ret_record);
     service_result_release(&result);
-    inbox_list_release(&list);
+    *ret_record = wanted.record;
     return update->error == 0;
 }
 
@@ -187,9 +202,8 @@ static void run_update(void *context, struct cancel *cancel)
     struct service_result result;
     _cleanup_free_ char *request = NULL;
     _cleanup_free_ char *id = NULL;
-    if (!fetch_record(update, cancel, &current))
-        return;
-    update->error = inbox_request_update(&current, update->text, update->len, &request, &update->reason);
+    if (fetch_record(update, cancel, &current))
+        update->error = inbox_request_update(&current, update->text, update->len, &request, &update->reason);
     inbox_record_release(&current);
     if (update->error != 0)
         return;

@@ -25,13 +25,6 @@ struct searcher {
     int64_t synced_ms;          /* monotonic time when a search last started a sync for an unknown email */
 };
 
-/* The service's list of inboxes, kept in memory so that the caller can check it before the index changes. */
-struct inbox_list { /* empty: all zeros */
-    struct inbox_record *items;
-    size_t len;
-    size_t capacity;
-};
-
 struct store {
     struct mail_service *service; /* borrowed */
     int64_t poll_interval_ms;     /* 0 for no polls */
@@ -46,13 +39,6 @@ struct store {
     int64_t inbox_list_due_ms; /* monotonic; the earliest next such list; protected by inbox_list_lock */
     struct searcher searcher;
 };
-
-void inbox_list_release(struct inbox_list *list);
-/* Fetches the list (waits for the network). `list` is complete only if the outcome is SERVICE_OK. */
-void inbox_list_fetch(struct inbox_list *list, struct mail_service *service, struct cancel *cancel,
-                      struct service_result *ret);
-/* Returns NULL if the list does not have the id. */
-const struct inbox_record *inbox_list_find(const struct inbox_list *list, const char *id);
 
 /* Imports and removes the files of version 0.2 in the folder of the cache, and its folder `content` in the
  * state directory (waits for the disk). */
