@@ -23,7 +23,7 @@ static void write_request(struct json_writer *writer, const char *request)
         json_write_string(writer, request);
     if (value == NULL)
         return;
-    writer->indent = 0; /* on one line */
+    writer->indent = 0;
     json_value_write(value, writer);
     writer->indent = indent;
 }
@@ -62,8 +62,6 @@ int receipt_format(const struct receipt *receipt, struct strbuf *out)
     return strbuf_append_char(out, '\n');
 }
 
-static const char receipt_tail[] = "\n}\n";
-
 int receipt_delivery_format(const char *record, size_t len, struct strbuf *out)
 {
     static const char *const names[] = {"status", "latest_event"};
@@ -72,7 +70,7 @@ int receipt_delivery_format(const char *record, size_t len, struct strbuf *out)
         return -EBADMSG;
     struct json_writer writer;
     json_writer_init(&writer, out, 2);
-    writer.depth = 1; /* continues an object that has members already */
+    writer.depth = 1; /* inside an object that has members */
     writer.is_empty = false;
     for (size_t i = 0; i < ARRAY_LEN(names); i++) {
         const json_t *member = json_object_get(value, names[i]);
@@ -82,11 +80,4 @@ int receipt_delivery_format(const char *record, size_t len, struct strbuf *out)
         json_value_write(member, &writer);
     }
     return out->error;
-}
-
-size_t receipt_end(const char *receipt, size_t len)
-{
-    size_t tail_len = strlen(receipt_tail);
-    bool has_tail = len >= tail_len && memcmp(receipt + len - tail_len, receipt_tail, tail_len) == 0;
-    return has_tail ? len - tail_len : len;
 }

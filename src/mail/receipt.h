@@ -14,6 +14,7 @@
 #include "base/strbuf.h"
 
 #define RECEIPT_SUFFIX ".receipt.json"
+#define RECEIPT_END "\n}\n" /* follows the last member of each receipt */
 
 enum {
     RECEIPT_MAX_BYTES = 64 * 1000 * 1000,
@@ -38,11 +39,8 @@ struct receipt {
 int receipt_format(const struct receipt *receipt, struct strbuf *out);
 
 /* Appends `status` and `latest_event` of the service's record of sent mail, if the record has them, as
- * members for the end of a receipt (receipt_end()). Return: 0; -EBADMSG if `record` is not a record; the
- * buffer's error. */
+ * members that can be inserted before the RECEIPT_END of a receipt. Return: 0; -EBADMSG if `record` is not a
+ * record; the buffer's error. */
 int receipt_delivery_format(const char *record, size_t len, struct strbuf *out);
-
-/* Returns the offset at which the last member of a receipt ends. */
-size_t receipt_end(const char *receipt, size_t len);
 
 #endif

@@ -446,11 +446,10 @@ static int open_receipt(struct tree *tree, const struct tree_caller *caller, uin
     int error = outbox_read_receipt(tree->outbox, number, &receipt);
     if (error != 0)
         return error;
-    size_t end = receipt_end(receipt.data, receipt.len);
-    strbuf_append(&text, receipt.data, end);
+    strbuf_append(&text, receipt.data, receipt.len - strlen(RECEIPT_END));
     if (outbox_get(tree->outbox, number, OUTBOX_RECEIPT, &stat))
         append_delivery(tree, &stat, &text);
-    strbuf_append(&text, receipt.data + end, receipt.len - end);
+    strbuf_append_str(&text, RECEIPT_END);
     size_t len = text.len;
     return handle_open_text(tree, flags, strbuf_take(&text, NULL), len, ret_handle);
 }
