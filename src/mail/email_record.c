@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads one record, which may come from any server, and must only be a JSON object. For speed, this file
- * copies most of the record into its layout without making jansson values: it parses brackets, and strings
- * without escapes. Jansson parses everything else, and the known fields. The last section of the file makes a
- * line of index.jsonl from the text.
+ * Reads a record, which may be any JSON object. For speed, most of a record is copied into its layout without
+ * making jansson values: this file parses brackets and strings without escapes, and jansson everything else
+ * and the known fields. The last section of the file makes a line of index.jsonl from the text.
  */
 #include "mail/email_record.h"
 
@@ -73,16 +72,16 @@ static size_t string_len(const char *text, size_t len)
 
 /* ---------------------------------------------------------------- values */
 
-static void pass_blanks(struct record_reading *reading)
+static void skip_blanks(struct record_reading *reading)
 {
     while (reading->at < reading->end && character_is_blank(*reading->at))
         reading->at++;
 }
 
 /* Skips blanks and the character `c`. Returns false if another character follows the blanks. */
-static bool take(struct record_reading *reading, char c)
+static bool accept_character(struct record_reading *reading, char c)
 {
-    pass_blanks(reading);
+    skip_blanks(reading);
     if (reading->at == reading->end || *reading->at != c)
         return false;
     reading->at++;
@@ -148,28 +147,28 @@ static int take_value(struct record_reading *reading);
 
 static int take_key(struct record_reading *reading)
 {
-    if (!take(reading, '"'))
+    if (!accept_character(reading, '"'))
         return -EBADMSG;
     reading->at--;
     int error = take_string(reading);
-    if (error != 0 || !take(reading, ':'))
+    if (error != 0 || !accept_character(reading, ':'))
         return error != 0 ? error : -EBADMSG;
     json_end_key(&reading->writer);
     return 0;
 }
 
-/* Reads the items of an array or an object behind its opening bracket, and the closing bracket. */
+/* Reads the items of an array or an object after its opening bracket, and the closing bracket. */
 static int take_items(struct record_reading *reading, char bracket,
                       int (*take_item)(struct record_reading *reading))
 {
-    if (take(reading, bracket))
+    if (accept_character(reading, bracket))
         return 0;
     do {
         int error = take_item(reading);
         if (error != 0)
             return error;
-    } while (take(reading, ','));
-    return take(reading, bracket) ? 0 : -EBADMSG;
+    } while (accept_character(reading, ','));
+    return accept_character(reading, bracket) ? 0 : -EBADMSG;
 }
 
 static int take_member(struct record_reading *reading)
@@ -193,11 +192,11 @@ static int take_bracketed(struct record_reading *reading, bool is_object)
 
 static int take_value(struct record_reading *reading)
 {
-    if (take(reading, '{'))
+    if (accept_character(reading, '{'))
         return take_bracketed(reading, true);
-    if (take(reading, '['))
+    if (accept_character(reading, '['))
         return take_bracketed(reading, false);
-    if (!take(reading, '"'))
+    if (!accept_character(reading, '"'))
         return take_word(reading);
     reading->at--;
     return take_string(reading);
@@ -210,7 +209,7 @@ static const char *key_of(const struct record_reading *reading, const struct fie
     return reading->fields.data + field->start + KEY_START;
 }
 
-static bool is_key_twice(const struct record_reading *reading, const struct field *field)
+static bool is_duplicate_key(const struct record_reading *reading, const struct field *field)
 {
     const char *key = key_of(reading, field);
     for (const struct field *other = reading->table; other < field; other++)
@@ -231,7 +230,7 @@ static int read_field(struct record_reading *reading)
     if (error != 0)
         return error;
     field->key_len = reading->fields.len - field->start - KEY_START - KEY_REST;
-    if (is_key_twice(reading, field))
+    if (is_duplicate_key(reading, field))
         return -EEXIST;
     const char *key = key_of(reading, field);
     size_t known = 0;
@@ -239,7 +238,7 @@ static int read_field(struct record_reading *reading)
                                                memcmp(known_fields[known].key, key, field->key_len) != 0))
         known++;
     field->known = known;
-    pass_blanks(reading);
+    skip_blanks(reading);
     const char *value = reading->at;
     error = take_value(reading);
     if (error != 0)
@@ -261,13 +260,13 @@ static int read_field(struct record_reading *reading)
 
 static int read_fields(struct record_reading *reading)
 {
-    if (!take(reading, '{'))
+    if (!accept_character(reading, '{'))
         return -EBADMSG;
     reading->depth = 1;
     int error = take_items(reading, '}', read_field);
     if (error != 0)
         return error;
-    pass_blanks(reading);
+    skip_blanks(reading);
     return reading->at == reading->end ? reading->fields.error : -EBADMSG;
 }
 
@@ -420,7 +419,7 @@ static void append_bytes(struct line_writer *line, const char *bytes, size_t len
     line->to += len;
 }
 
-/* Appends a line of the layout without its indentation and the blank behind its key. */
+/* Appends a line of the layout without its indentation and the blank after its key. */
 static void append_compact(struct line_writer *line, const char *text, size_t len)
 {
     while (len > 0 && *text == ' ') {

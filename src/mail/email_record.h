@@ -28,8 +28,8 @@ struct email_record {
     size_t line_len; /* bytes of the line that email_record_write_line() makes, without the file name */
     int64_t date_ms; /* `date` since 1970 UTC; 0 when has_date is false */
     bool has_date;
-    bool is_quarantined; /* held back by rules or checks: its `status` is not "valid", and no user marked it
-                            valid */
+    bool is_quarantined; /* rules or checks held the email back: the record has a `status` other than "valid",
+                            and no user marked the email valid */
     char *owned;         /* the memory of the texts above if the record owns them, else NULL */
 };
 

@@ -76,7 +76,7 @@ void inbox_record_release(struct inbox_record *record)
     *record = (struct inbox_record){0};
 }
 
-int inbox_record_created(const char *request, const char *id, struct inbox_record *ret_record)
+int inbox_record_from_request(const char *request, const char *id, struct inbox_record *ret_record)
 {
     _cleanup_json_ json_t *object = json_loads(request, JSON_ALLOW_NUL, NULL);
     if (!json_is_object(object) || json_object_set_new(object, "id", json_string(id)) != 0)

@@ -34,7 +34,7 @@ int inbox_request_create(const char *address, char **ret_request);
 /* Makes the record of a new inbox from the request and the id in the service's answer, since some services
  * answer with the id alone. Return: 0; -EBADMSG if the request is not a JSON object; -EINVAL if the id is not
  * usable; -ENOMEM. */
-int inbox_record_created(const char *request, const char *id, struct inbox_record *ret_record);
+int inbox_record_from_request(const char *request, const char *id, struct inbox_record *ret_record);
 
 /* Makes the request that changes an inbox: the fields of `current` (just read from the service), overridden
  * by those of `edited` (the user's text). The id does not change; read-only fields (`updated_at`,

@@ -24,7 +24,7 @@ enum service_outcome {
     SERVICE_RETRY, /* the request had no effect, and can be repeated later: no connection, failure or cancel
                       before the request was written, 429, 503, 403 or 407 of a proxy; or a GET failed */
     SERVICE_UNAUTHORIZED, /* 401, or 403 by the service: it refuses the key; the request had no effect */
-    SERVICE_REJECTED,     /* 3xx, other 4xx: a repetition would be refused, too; the request had no effect */
+    SERVICE_REJECTED,     /* 3xx, other 4xx: a repetition would also be refused; the request had no effect */
     SERVICE_ABSENT,       /* the service lacks this endpoint (interface section 3, "Absence") */
     SERVICE_UNKNOWN, /* the request may have had its effect: connection lost after the request was written,
                         408, other 5xx, a 2xx with a body that is neither empty nor JSON */
@@ -49,7 +49,7 @@ static inline void service_result_release(struct service_result *result)
     *result = (struct service_result){.retry_after_ms = -1};
 }
 
-/* The program's knowledge of the server so far (interface sections 2 and 3). */
+/* What the answers so far have shown about the server (interface sections 2 and 3). */
 enum service_capability {
     CAPABILITY_UNKNOWN,
     CAPABILITY_PRESENT,
@@ -76,7 +76,7 @@ struct service_counters {
 /* Receives the records one by one, in the thread that lists, while the answer is still arriving. Each record
  * is released after the call. An inbox_sink may take fields by TAKE_PTR; an email_sink must copy texts. The
  * inbox_id of an email may come from the query. A result of -errno stops the listing. A NULL email means that
- * all complete records received so far were passed on; the result of that call is ignored. */
+ * all complete records received so far have been passed on; the result of that call is ignored. */
 typedef int (*inbox_sink)(void *context, struct inbox_record *record);
 typedef int (*email_sink)(void *context, struct email_record *record);
 
@@ -109,8 +109,8 @@ struct upload_request {
 struct send_request {
     const char *json;            /* complete request (draft_complete_request()), from_address a string */
     const char *idempotency_key; /* never NULL */
-    bool is_repeat; /* the service may have accepted an earlier attempt with this key: never send without the
-                       key (SERVICE_REJECTED if the service refuses it now) */
+    bool is_repeat; /* the service may have accepted an earlier attempt with this key, so the request is never
+                       sent without the key (SERVICE_REJECTED if the service refuses the key now) */
 };
 
 /* Names the email of a request. */

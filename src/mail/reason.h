@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A reason is a message for the user beside an errno: it describes the mistake in the user's text.
+ * A reason is a message that a user gets with an errno. It describes the mistake in the user's text.
  */
 #ifndef INBOXFS_MAIL_REASON_H
 #define INBOXFS_MAIL_REASON_H

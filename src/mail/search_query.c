@@ -94,7 +94,7 @@ static bool is_bare(const struct word *word, const char *text)
 struct parsing {
     struct search_query *query;
     int64_t now_ms;
-    bool is_joining; /* an OR was read, but not its second term yet */
+    bool is_joining; /* the next term is the second term of an OR */
     bool has_or;
     bool has_parenthesis; /* a word begins with "(" */
     char **reason;
@@ -134,7 +134,7 @@ static bool parse_date(const char *text, int64_t *ret_ms)
     return date_parse(date, ret_ms) == 0;
 }
 
-static int set_argument(struct parsing *parsing, struct word *word, struct search_term *term)
+static int read_argument(struct parsing *parsing, struct word *word, struct search_term *term)
 {
     if (!has_letter_or_digit(word->text))
         return reason_give(parsing->reason, -EINVAL,
@@ -167,14 +167,14 @@ static int set_argument(struct parsing *parsing, struct word *word, struct searc
     }
 }
 
-static int set_meaning(struct parsing *parsing, struct word *word, struct search_term *term)
+static int read_operator(struct parsing *parsing, struct word *word, struct search_term *term)
 {
     for (size_t i = 0; i < ARRAY_LEN(operators); i++) {
         if (strlen(operators[i].name) != word->name_len ||
             g_ascii_strncasecmp(operators[i].name, word->name, word->name_len) != 0)
             continue;
         term->kind = operators[i].kind;
-        return set_argument(parsing, word, term);
+        return read_argument(parsing, word, term);
     }
     bool is_text = word->name_len == 0 || reply_mark_of(word->name) != REPLY_MARK_NONE ||
                    (word->text[0] == '\0' && !word->is_quoted);
@@ -229,7 +229,7 @@ static int take_term(struct parsing *parsing, struct word *word)
     if (word->name_len == 0 && !has_letter_or_digit(word->text))
         return 0;
     parsing->has_parenthesis |= !word->is_quoted && word->text[0] == '(';
-    int error = set_meaning(parsing, word, &term);
+    int error = read_operator(parsing, word, &term);
     if (error == 0)
         error = add_term(parsing, &term);
     if (error != 0)
@@ -279,7 +279,7 @@ size_t search_query_group_end(const struct search_query *query, size_t first)
     return end;
 }
 
-bool search_query_accepts(const struct search_query *query, const char *folded_inbox, int64_t date_ms)
+bool search_query_matches_facts(const struct search_query *query, const char *folded_inbox, int64_t date_ms)
 {
     size_t end;
     for (size_t i = 0; i < query->len; i = end) {

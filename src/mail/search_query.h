@@ -35,7 +35,7 @@ enum search_term_kind {
     SEARCH_TO,
     SEARCH_ATTACHMENT,         /* the email has an attachment */
     SEARCH_NO_ATTACHMENT,      /* the email is known to have none */
-    SEARCH_UNKNOWN_ATTACHMENT, /* the email's content was not read yet; users cannot write this term */
+    SEARCH_UNKNOWN_ATTACHMENT, /* the email's content has not been read yet; users cannot write this term */
     SEARCH_IN,                 /* SEARCH_IN to SEARCH_BEFORE are facts */
     SEARCH_AFTER,
     SEARCH_BEFORE,
@@ -44,9 +44,10 @@ enum search_term_kind {
 struct search_term {
     enum search_term_kind kind;
     bool is_quoted;      /* the last word of `text` is a whole word */
-    bool is_negated;     /* the term is a group of its own; never SEARCH_ATTACHMENT or SEARCH_NO_ATTACHMENT */
+    bool is_negated;     /* the email must not match the term, which is a group of its own */
     bool is_alternative; /* belongs to the group of the previous term */
-    char *text;          /* words without quotes, never empty (SEARCH_IN: folded by search_fold()), or NULL */
+    char *text;          /* words without quotes, never "" (SEARCH_IN: folded by search_fold()); NULL for
+                            attachments and dates */
     int64_t date_ms;     /* SEARCH_AFTER, SEARCH_BEFORE: since 1970 UTC */
 };
 
@@ -63,7 +64,7 @@ struct search_query {
 int search_query_parse(const char *text, int64_t now_ms, struct search_query *ret_query, char **ret_reason);
 void search_query_release(struct search_query *query);
 
-/* Returns the index of the term behind the group that begins at index `first`. */
+/* Returns the index of the term after the group that begins at index `first`. */
 size_t search_query_group_end(const struct search_query *query, size_t first);
 
 static inline bool search_term_is_fact(const struct search_term *term)
@@ -72,7 +73,7 @@ static inline bool search_term_is_fact(const struct search_term *term)
 }
 
 /* Returns true if an email of this date, in the inbox of this folded name, matches all groups of facts. */
-bool search_query_accepts(const struct search_query *query, const char *folded_inbox, int64_t date_ms);
+bool search_query_matches_facts(const struct search_query *query, const char *folded_inbox, int64_t date_ms);
 
 /* Returns a text that is equal for all texts that differ only in case, compatibility forms or the composition
  * of accents. `text` is UTF-8. The caller frees; NULL when out of memory. */

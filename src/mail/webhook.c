@@ -20,7 +20,7 @@ enum {
 };
 
 /* Compares in constant time, so that the time taken does not show how much of a forged signature is right. */
-static bool is_signature(const char *text, const char digest[SIGNATURE_LEN + 1])
+static bool signature_equals(const char *text, const char digest[SIGNATURE_LEN + 1])
 {
     unsigned int difference = 0;
     if (strlen(text) != SIGNATURE_LEN)
@@ -35,7 +35,7 @@ int webhook_check(const char *secret, const char *signature, const void *body, s
 {
     char digest[SIGNATURE_LEN + 1];
     hash_hmac_sha256(secret, strlen(secret), body, len, digest);
-    if (signature == NULL || !is_signature(signature, digest))
+    if (signature == NULL || !signature_equals(signature, digest))
         return -EACCES;
     _cleanup_json_ json_t *object = NULL;
     int error = json_value_read(body, len, 0, &object);

@@ -124,7 +124,7 @@ int store_create_inbox(struct store *store, const char *address, struct cancel *
     if (error != 0)
         error = refuse_edit(store, address, NULL, error, result_reason(&result), ret_reason);
     else
-        error = inbox_record_created(request, id, &record);
+        error = inbox_record_from_request(request, id, &record);
     if (error == 0)
         error = index_put_inbox(&store->index, &record, INBOX_CREATED, 0, ret_inbox);
     /* After an unknown outcome the inbox may exist, so the inboxes are listed. */

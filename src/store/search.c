@@ -215,7 +215,7 @@ static bool is_hit(const struct search *search, uint32_t email)
     if (!search->has_facts)
         return true;
     _cleanup_free_ char *name = search_fold(inbox.name);
-    return name != NULL && search_query_accepts(search->query, name, view.date_ms);
+    return name != NULL && search_query_matches_facts(search->query, name, view.date_ms);
 }
 
 static void take_hit(void *context, uint32_t email)
@@ -263,7 +263,7 @@ static bool look_through_inbox(struct search *search, const struct inbox_view *i
                                     EMAILS_AT_ONCE)) > 0) {
         position = positions[len - 1];
         for (size_t i = 0; i < len; i++)
-            if (search_query_accepts(search->query, name, emails[i].date_ms))
+            if (search_query_matches_facts(search->query, name, emails[i].date_ms))
                 g_hash_table_add(search->local.emails, GUINT_TO_POINTER(emails[i].number));
     }
     return name != NULL && !is_cancelled(search);
@@ -418,7 +418,7 @@ static const char *only_inbox(const struct search *search)
         return NULL;
     while (store_list_inboxes(search->store, position, &view, &position, 1) == 1) {
         _cleanup_free_ char *name = search_fold(view.name);
-        if (name == NULL || !search_query_accepts(&inboxes, name, 0))
+        if (name == NULL || !search_query_matches_facts(&inboxes, name, 0))
             continue;
         if (id != NULL)
             return NULL;

@@ -36,7 +36,7 @@ static struct email_record read_record(const char *text)
     return record;
 }
 
-TEST(the_text_has_the_layout_of_the_contract)
+TEST(a_record_is_written_in_the_layout_of_the_contract)
 {
     static const char text[] =
         "{\"zeta\":{},\"subject\":\"H\u00e9llo \\u001b[31m \\u202e\",\"status\":\"valid\",\"list\":[],"
@@ -72,7 +72,7 @@ TEST(the_text_has_the_layout_of_the_contract)
     email_record_release(&record);
 }
 
-TEST(unknown_fields_are_kept)
+TEST(fields_of_any_type_are_kept)
 {
     static const struct {
         const char *text;
@@ -109,7 +109,7 @@ TEST(unknown_fields_are_kept)
     }
 }
 
-TEST(text_that_is_no_record_is_refused)
+TEST(text_that_is_not_a_record_is_refused)
 {
     static const struct {
         const char *text;
@@ -173,7 +173,7 @@ TEST(json_that_jansson_refuses_is_kept)
     email_record_release(&record);
 }
 
-TEST(without_an_id_records_are_distinguished_by_content)
+TEST(a_record_without_an_id_gets_a_key_from_its_content)
 {
     struct email_record one = read_record("{\"subject\":\"a\",\"date\":\"2026-11-20\"}");
     struct email_record reordered = read_record("{\"date\":\"2026-11-20\",\"subject\":\"a\"}");
@@ -236,7 +236,7 @@ TEST(a_record_with_too_many_fields_is_refused)
     assert_int_equal(email_record_from_text(text.data, text.len, &record), -EMSGSIZE);
 }
 
-TEST(deep_nesting_is_survived)
+TEST(a_record_nested_too_deep_is_refused)
 {
     char text[5000] = "{\"id\":\"1\",\"deep\":";
     struct email_record record;
@@ -320,7 +320,7 @@ static void assert_same_verdict(const char *text, size_t len)
     email_record_release(&record);
 }
 
-TEST(damaged_records_are_judged_as_by_jansson)
+TEST(damaged_records_are_accepted_or_refused_as_by_jansson)
 {
     enum {
         ROUNDS = 50000
@@ -365,14 +365,14 @@ static void check_line_of(const char *text)
     email_record_release(&record);
 }
 
-TEST(the_line_of_the_index_is_the_record_and_its_name)
+TEST(a_line_of_the_index_has_the_record_and_the_file_name)
 {
     for (size_t i = 0; i < ARRAY_LEN(corpus); i++)
         check_line_of(corpus[i]);
 }
 
-/* Tests strings that look like indents, and deep indents, at every offset in the text. */
-TEST(the_line_is_compact_json_whatever_the_order_of_fields)
+/* The strings, and deep indents, begin at every offset in the text. */
+TEST(a_line_of_the_index_keeps_strings_that_look_like_layout)
 {
     static const char *const parts[] = {
         "\"a\":\"x\\\": y \\\\\",\"b\":{\"c\":[1,{\"d\":null}]},\"e\":\"\"",
@@ -396,7 +396,7 @@ TEST(the_line_is_compact_json_whatever_the_order_of_fields)
 }
 
 /* The text may come from a damaged disk, but its line always has the length that was counted before. */
-TEST(the_line_of_a_damaged_record_has_the_given_length)
+TEST(the_line_of_a_damaged_record_has_the_length_that_was_given)
 {
     uint64_t seed = 5;
     for (int round = 0; round < 20000; round++) {
@@ -415,7 +415,7 @@ TEST(the_line_of_a_damaged_record_has_the_given_length)
     }
 }
 
-TEST(status_and_mark_decide_about_quarantine)
+TEST(an_email_is_quarantined_by_its_status_unless_marked_valid)
 {
     static const struct {
         const char *json;

@@ -11,7 +11,7 @@
 #include "mail/mail_service.h"
 #include "support/test.h"
 
-TEST(an_event_is_one_line)
+TEST(an_event_is_written_as_one_line_of_json)
 {
     static const struct {
         struct event event;
@@ -34,7 +34,7 @@ TEST(an_event_is_one_line)
     }
 }
 
-TEST(kinds_have_the_names_of_the_contract)
+TEST(each_kind_of_event_has_the_name_of_the_contract)
 {
     static const struct {
         enum event_kind kind;
@@ -48,7 +48,7 @@ TEST(kinds_have_the_names_of_the_contract)
         assert_string_equal(event_kind_name(cases[i].kind), cases[i].name);
 }
 
-TEST(a_result_can_be_released_twice)
+TEST(a_service_result_can_be_released_twice)
 {
     struct service_result result = {.outcome = SERVICE_REJECTED, .detail = strdup("words")};
     service_result_release(&result);

@@ -80,7 +80,7 @@ TEST(the_id_and_the_address_of_a_record_are_checked)
     }
 }
 
-TEST(an_id_alone_makes_a_record)
+TEST(from_id_makes_a_record_with_the_id_alone)
 {
     struct inbox_record record;
     assert_int_equal(inbox_record_from_id("box \"1\"", &record), 0);
@@ -92,20 +92,20 @@ TEST(an_id_alone_makes_a_record)
     assert_int_equal(inbox_record_from_id("\xff", &record), -EINVAL);
 }
 
-TEST(creation_asks_for_id_null_and_the_local_part_as_name)
+TEST(a_creation_request_has_a_null_id_and_the_local_part_as_name)
 {
     _cleanup_free_ char *request = NULL;
     struct inbox_record record;
     assert_int_equal(inbox_request_create("alice+1@inbox.example", &request), 0);
     assert_string_equal(request,
                         "{\"id\":null,\"name\":\"alice+1\",\"email_address\":\"alice+1@inbox.example\"}");
-    assert_int_equal(inbox_record_created(request, "new-id", &record), 0);
+    assert_int_equal(inbox_record_from_request(request, "new-id", &record), 0);
     assert_string_equal(record.id, "new-id");
     assert_string_equal(record.address, "alice+1@inbox.example");
     inbox_record_release(&record);
 }
 
-TEST(creation_refuses_a_name_that_is_no_address)
+TEST(an_address_that_cannot_name_a_folder_gets_no_creation_request)
 {
     static const char *const cases[] = {"", "alice", "a b@c", ".alice@x", "-alice@x", "<a@b>", "a/b@c"};
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
@@ -115,7 +115,7 @@ TEST(creation_refuses_a_name_that_is_no_address)
     }
 }
 
-TEST(an_update_carries_every_field)
+TEST(an_update_request_repeats_every_field)
 {
     static const struct {
         const char *edited;
@@ -180,7 +180,7 @@ TEST(an_invalid_update_is_refused_with_a_reason)
     inbox_record_release(&current);
 }
 
-TEST(a_text_is_complete_at_its_last_byte)
+TEST(only_one_whole_object_or_array_is_complete)
 {
     static const char text[] = "{\n  \"a\": [1, {\"b\": \"}\"}]\n}";
     for (size_t len = 0; len < strlen(text); len++)

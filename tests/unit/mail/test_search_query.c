@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Search queries are parsed, and the texts of records are read for comparison with a query.
+ * Parsing of search queries, and the texts of records that a query is compared with.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -121,7 +121,7 @@ TEST(or_binds_closer_than_a_blank)
     assert_rows(rows, ARRAY_LEN(rows));
 }
 
-TEST(a_date_of_a_query_may_be_partial_or_an_age)
+TEST(a_date_of_a_query_is_a_day_a_month_a_year_or_an_age)
 {
     static const struct row rows[] = {
         {"after:2026-11-20", "after:2026-11-20T00:00:00.000Z"},
@@ -180,7 +180,7 @@ TEST(a_query_without_terms_is_refused)
     assert_int_equal(parse("caf\xe9", &query), -EILSEQ);
 }
 
-TEST(long_queries_are_refused)
+TEST(too_long_queries_are_refused)
 {
     struct search_query query;
     char text[SEARCH_QUERY_MAX_BYTES + 2];
@@ -226,7 +226,7 @@ TEST(an_email_must_match_every_group_of_facts)
     for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
         struct search_query query;
         assert_int_equal(parse(rows[i].query, &query), 0);
-        assert_int_equal(search_query_accepts(&query, "alice@inbox.example", date_ms), rows[i].is_met);
+        assert_int_equal(search_query_matches_facts(&query, "alice@inbox.example", date_ms), rows[i].is_met);
         search_query_release(&query);
     }
 }
@@ -249,7 +249,7 @@ TEST(case_and_compatibility_forms_are_folded)
     }
 }
 
-TEST(a_record_shows_its_subject_and_everybody)
+TEST(a_record_gives_its_subject_sender_and_recipients)
 {
     static const char json[] = "{\"subject\": \"Hello\", \"from_address\": {\"address\": \"B@x.example\", "
                                "\"name\": \"Bob\"}, \"to_addresses\": [{\"address\": \"a@x.example\", "

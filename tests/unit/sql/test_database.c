@@ -23,7 +23,7 @@
 static atomic_uint returned; /* writers that have returned from database_end_write() */
 static atomic_uint returned_before_sync;
 
-static void look_at_returned(int fd)
+static void note_returned_before_sync(int fd)
 {
     returned_before_sync = returned;
 }
@@ -77,7 +77,7 @@ static void write_together(struct database *database, struct writer *writers, si
     struct connection *connection = NULL;
     returned = returned_before_sync = 0;
     disk_forget_syncs();
-    disk_call_before_syncs(look_at_returned);
+    disk_call_before_syncs(note_returned_before_sync);
     assert_int_equal(0, database_begin_write(database, &connection));
     for (size_t i = 1; i < len; i++) {
         writers[i].database = database;
@@ -146,7 +146,7 @@ TEST_WITH(writers_that_wait_together_share_a_commit, set_up, tear_down)
     assert_int_equal(0, returned_before_sync);
 }
 
-TEST_WITH(many_waiting_writers_do_not_delay_a_commit, set_up, tear_down)
+TEST_WITH(a_transaction_ends_after_64_turns, set_up, tear_down)
 {
     enum {
         MANY = 100, /* more turns than one transaction has */
@@ -163,7 +163,7 @@ TEST_WITH(many_waiting_writers_do_not_delay_a_commit, set_up, tear_down)
     assert_int_equal(2, disk_count_syncs(""));
 }
 
-TEST_WITH(undoing_a_turn_undoes_no_other, set_up, tear_down)
+TEST_WITH(a_turn_is_undone_without_the_other_turns, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     for (size_t failing = 0; failing < 3; failing++) {
@@ -215,7 +215,7 @@ TEST_WITH(a_failed_commit_fails_every_turn_in_it, set_up, tear_down)
 }
 
 /* On a full disk, SQLite itself undoes the whole transaction. */
-TEST_WITH(a_turn_that_a_full_disk_undoes_fails, set_up, tear_down)
+TEST_WITH(turns_that_a_full_disk_undoes_fail, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     for (size_t full = 0; full < 3; full++) {
@@ -235,7 +235,7 @@ TEST_WITH(a_turn_that_a_full_disk_undoes_fails, set_up, tear_down)
     }
 }
 
-TEST_WITH(a_waiter_learns_the_result_of_its_commit, set_up, tear_down)
+TEST_WITH(await_commit_waits_for_a_commit_a_deadline_or_a_cancel, set_up, tear_down)
 {
     const struct fixture *fixture = *state;
     struct database *database = fixture->database;
@@ -334,7 +334,7 @@ TEST_WITH(an_expendable_file_that_is_damaged_is_set_aside, set_up, tear_down)
     assert_int_equal(0, faccessat(fixture->dir.fd, "db.set-aside", F_OK, 0));
 }
 
-TEST_WITH(an_expendable_file_of_another_program_is_set_aside, set_up, tear_down)
+TEST_WITH(an_expendable_file_of_another_version_is_set_aside, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     static const char *const foreign[] = {"PRAGMA user_version = 2", "PRAGMA user_version = 0"};
@@ -349,8 +349,7 @@ TEST_WITH(an_expendable_file_of_another_program_is_set_aside, set_up, tear_down)
     }
 }
 
-/* The name belongs to a folder or a symbolic link. */
-TEST_WITH(a_link_in_place_of_the_file_is_set_aside, set_up, tear_down)
+TEST_WITH(a_symbolic_link_in_place_of_the_file_is_set_aside, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     database_free(fixture->database);

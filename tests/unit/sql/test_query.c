@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * SQLite's result codes become errno values; a file that cannot be opened gives the errno of the system. The
- * runs of a kept statement do not affect each other.
+ * runs of a prepared statement do not affect each other.
  */
 #include "sql/query.h"
 
@@ -34,7 +34,7 @@ TEST(a_failed_open_returns_the_systems_errno)
 }
 
 /* SQLite opens the other files, such as the journal, only when a statement needs them. */
-TEST(too_many_open_files_are_reported_as_such)
+TEST(too_many_open_files_give_emfile)
 {
     struct temp_dir dir;
     sqlite3 *db = NULL;
@@ -98,7 +98,7 @@ TEST(bound_values_are_read_back)
     sqlite3_close(db);
 }
 
-/* ---------------------------------------------------------------- statements that are kept */
+/* ---------------------------------------------------------------- statements that run often */
 
 enum {
     BEGIN,
@@ -138,7 +138,7 @@ static int tear_down(void **state)
     return sqlite3_close(db) == SQLITE_OK ? 0 : -1;
 }
 
-TEST_WITH(statements_are_run_again_with_other_arguments, set_up, tear_down)
+TEST_WITH(a_statement_can_run_again_with_other_arguments, set_up, tear_down)
 {
     struct statements *statements = *state;
     int64_t values[2];
