@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "api/api_service.h"
@@ -207,7 +206,7 @@ static int open_data_dir(const struct options *options, struct mail_account *acc
     return error;
 }
 
-/* The service's socket is in the data directory. If its path is too long for sun_path (108 bytes), the
+/* The service's socket is in the data directory, whose path may be too long for sun_path (108 bytes). So the
  * directory's descriptor, which stays open, stands in for the directory. */
 static int open_local(const struct options *options, struct mail_account *account)
 {
@@ -220,10 +219,7 @@ static int open_local(const struct options *options, struct mail_account *accoun
     if ((error = open_state(options, data_dir, NULL, account)) != 0)
         return error;
 
-    bool fits = strlen(data_dir) + sizeof("/socket") <= sizeof(((struct sockaddr_un *)NULL)->sun_path);
-    _cleanup_free_ char *listen = fits
-                                      ? g_strdup_printf("unix:%s/socket", data_dir)
-                                      : g_strdup_printf("unix:/proc/self/fd/%d/socket", account->data_dir_fd);
+    _cleanup_free_ char *listen = g_strdup_printf("unix:/proc/self/fd/%d/socket", account->data_dir_fd);
     const struct service_door doors[] = {{SERVICE_HTTP, listen}, {0}};
     const struct service_config service_config = {
         .doors = doors,
