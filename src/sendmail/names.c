@@ -23,8 +23,6 @@ enum {
     ALIASES_MAX_BYTES = 1000 * 1000,
     ALIAS_DEPTH_MAX = 10, /* nesting of aliases of aliases */
     LINE_MAX_BYTES = 2048,
-    HOST_LINES_MAX = 1000 * 1000,
-    HOST_NAMES_MAX = 10 * 1000,
 };
 
 /* ---------------------------------------------------------------- recipients */
@@ -59,10 +57,7 @@ static void add_host_names(GHashTable *hosts, const char *path, const char *host
 {
     char line[LINE_MAX_BYTES];
     _cleanup_fclose_ FILE *file = fopen(path, "re");
-    for (unsigned int i = 0;
-         file != NULL && i < HOST_LINES_MAX && g_hash_table_size(hosts) < HOST_NAMES_MAX &&
-         fgets(line, sizeof(line), file) != NULL;
-         i++) {
+    while (file != NULL && fgets(line, sizeof(line), file) != NULL) {
         _cleanup_free_ char *text = g_ascii_strdown(line, (gssize)strcspn(line, "#\r\n"));
         g_auto(GStrv) words = g_strsplit_set(text, " \t", -1);
         if (host == NULL || g_strv_contains((const char *const *)words, host))
