@@ -33,7 +33,7 @@ enum {
 
 struct server {
     const struct invocation *invocation;
-    struct strbuf answer; /* the last answer to the client */
+    char *answer; /* the last answer to the client; owned */
 };
 
 /* ---------------------------------------------------------------- a call in a child process */
@@ -81,9 +81,9 @@ static int run_in_child(const struct invocation *invocation, const struct smtp_m
 
 /* ---------------------------------------------------------------- the answer */
 
-/* Returns the answer to the client. *ret_status is the status of the call. */
+/* Returns the answer to the client, which is borrowed until the next call. */
 static const char *make_answer(struct server *server, const struct smtp_message *message,
-                               const char *recipient, int *ret_status)
+                               const char *recipient)
 {
     static const char prefix[] = "inboxfs-sendmail: ";
     /* After any other status the client may send the message again by itself. It must not do that if the
@@ -99,24 +99,21 @@ static const char *make_answer(struct server *server, const struct smtp_message 
         text += strlen(prefix);
     if (*text == '\0')
         text = status == EX_OK ? "Accepted" : "Not accepted; try again later";
-    strbuf_clear(&server->answer);
-    strbuf_appendf(&server->answer, "%s %s",
-                   status <= EX__MAX && codes[status] != NULL ? codes[status] : "451 4.3.0", text);
-    *ret_status = status;
-    return server->answer.error == 0 ? strbuf_str(&server->answer) : "451 4.3.0 Out of memory";
+    const char *code = status <= EX__MAX && codes[status] != NULL ? codes[status] : "451 4.3.0";
+    free(server->answer);
+    server->answer = g_strdup_printf("%s %s", code, text);
+    return server->answer;
 }
 
 static const char *check_recipient(void *context, const char *address)
 {
-    int status = EX_OK;
-    const char *text = make_answer(context, NULL, address, &status);
-    return status == EX_OK ? NULL : text;
+    const char *text = make_answer(context, NULL, address);
+    return text[0] == '2' ? NULL : text;
 }
 
 static const char *deliver(void *context, const struct smtp_message *message)
 {
-    int status = EX_OK;
-    return make_answer(context, message, NULL, &status);
+    return make_answer(context, message, NULL);
 }
 
 /* ---------------------------------------------------------------- the conversation */
@@ -173,7 +170,7 @@ static int converse(struct smtp_session *session, struct strbuf *answers)
 int sendmail_smtp_run(const struct invocation *invocation)
 {
     atomic_size_t text_bytes = 0;
-    struct server server = {invocation, STRBUF_INIT(OUTPUT_MAX_BYTES + SMTP_ANSWER_MAX_BYTES)};
+    struct server server = {invocation, NULL};
     _cleanup_strbuf_ struct strbuf answers = STRBUF_INIT(ANSWERS_MAX_BYTES);
     const struct smtp_host host = {
         .context = &server,
@@ -193,6 +190,6 @@ int sendmail_smtp_run(const struct invocation *invocation)
     if (smtp_session_new(&host, &answers, &session) == 0)
         status = converse(session, &answers);
     smtp_session_free(session);
-    strbuf_release(&server.answer);
+    free(server.answer);
     return status;
 }
