@@ -3,7 +3,7 @@
  * The cache: one database, cache/mail.sqlite3, of data that can be fetched from the service again. A user
  * may delete it while the program is not running.
  *
- * - inboxes: one row for each inbox, with its record. Sent mail (INDEX_SENT, index.h) has no row.
+ * - inboxes: one row for each inbox, with its record. Sent mail (STORE_SENT, index.h) has no row.
  * - emails: one narrow row for each email, with all that the index (index.h) needs. The row's number is
  *   the number of the email.
  * - records: the records of emails as text, with numbers of their own. A changed record is a new row; the old

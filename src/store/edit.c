@@ -358,7 +358,7 @@ void store_hide_sent(struct store *store, const char *id)
     record.is_quarantined = true;
     int error;
     do { /* until no other thread has taken the name meanwhile (-EAGAIN) */
-        error = index_put_email(&store->index, batch, INDEX_SENT, &record, &put);
+        error = index_put_email(&store->index, batch, STORE_SENT, &record, &put);
         if (error == 0)
             error = email_batch_flush(batch, &store->index);
     } while (error == -EAGAIN);

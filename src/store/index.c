@@ -145,7 +145,7 @@ void email_list_count_out(struct email_list *list, const struct email_entry *ent
 
 struct inbox *inbox_table_get(struct inbox_table *table, uint32_t number)
 {
-    if (number == INDEX_SENT)
+    if (number == STORE_SENT)
         return &table->sent;
     return number < table->items->len ? table->items->pdata[number] : NULL;
 }
@@ -262,7 +262,7 @@ static void init_tables(struct index *index)
 {
     index->inboxes = (struct inbox_table){
         .items = g_ptr_array_new(),
-        .sent = {.row = {.number = INDEX_SENT, .id = "sent", .origin = INBOX_OF_SENT}},
+        .sent = {.row = {.number = STORE_SENT, .id = "sent", .origin = INBOX_OF_SENT}},
         .by_id = g_hash_table_new(hash_string, g_str_equal),
         .by_name = g_hash_table_new(hash_string, g_str_equal),
         .texts = g_string_chunk_new(TEXTS_BYTES_AT_ONCE),
@@ -336,7 +336,7 @@ static int load_email(void *context, const struct email_row *row)
         .seen_ms = row->seen_ms,
         .json_len = row->json_len,
         .line_len = row->line_len,
-        .inbox = row->inbox & INDEX_SENT,
+        .inbox = row->inbox & STORE_SENT,
         .is_quarantined = row->is_quarantined,
     };
     int error =
@@ -346,7 +346,7 @@ static int load_email(void *context, const struct email_row *row)
     if (!email_table_add(&index->emails, &inbox->emails, row->number, &entry))
         return -EUCLEAN;
     inbox->row.changed_ms = MAX(inbox->row.changed_ms, row->seen_ms);
-    index->shows_quarantine |= row->is_quarantined && inbox->row.number != INDEX_SENT;
+    index->shows_quarantine |= row->is_quarantined && inbox->row.number != STORE_SENT;
     index->size.emails++;
     index->size.bytes += row->json_len;
     index->next_record = MAX(index->next_record, row->record + 1);
@@ -534,7 +534,7 @@ static bool fill_in_email(const struct index *index, uint32_t number, struct ema
     return true;
 }
 
-/* Finds an inbox, or INDEX_SENT. Returns NULL if there is no such inbox, or it is gone. */
+/* Finds an inbox, or STORE_SENT. Returns NULL if there is no such inbox, or it is gone. */
 static const struct inbox *get_live_locked(struct index *index, uint32_t number)
 {
     const struct inbox *inbox = inbox_table_get(&index->inboxes, number);
@@ -543,7 +543,7 @@ static const struct inbox *get_live_locked(struct index *index, uint32_t number)
 
 static bool fill_in_inbox(const struct inbox *inbox, struct inbox_view *ret)
 {
-    if (inbox == NULL || inbox->row.number == INDEX_SENT)
+    if (inbox == NULL || inbox->row.number == STORE_SENT)
         return false;
     *ret = (struct inbox_view){
         .number = inbox->row.number,
@@ -602,11 +602,6 @@ bool store_find_email(struct store *store, uint32_t inbox, const char *name, str
 bool store_find_quarantined(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
 {
     return find(&store->index, inbox, name, true, ret);
-}
-
-bool store_find_sent(struct store *store, const char *name, struct email_view *ret)
-{
-    return find(&store->index, INDEX_SENT, name, false, ret);
 }
 
 bool store_shows_quarantine(struct store *store)
@@ -705,12 +700,6 @@ size_t store_list_quarantined(struct store *store, uint32_t inbox, uint64_t posi
                               uint64_t *ret_positions, size_t max)
 {
     return list(&store->index, inbox, true, position, ret, ret_positions, max);
-}
-
-size_t store_list_sent(struct store *store, uint64_t position, struct email_view *ret,
-                       uint64_t *ret_positions, size_t max)
-{
-    return list(&store->index, INDEX_SENT, false, position, ret, ret_positions, max);
 }
 
 int64_t store_inboxes_changed_ms(struct store *store)
@@ -812,7 +801,7 @@ bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id,
 bool store_find_sent_by_id(struct store *store, const char *id, struct email_view *ret)
 {
     READ_GUARD(&store->index.read_lock);
-    return fill_in_email(&store->index, find_id_locked(&store->index, INDEX_SENT, id), ret);
+    return fill_in_email(&store->index, find_id_locked(&store->index, STORE_SENT, id), ret);
 }
 
 /* ---------------------------------------------------------------- order */

@@ -10,7 +10,7 @@
  * substitute: email_record.h). A removed email remains in memory, so that it gets its old number and name if
  * it returns.
  *
- * Sent mail is in the inbox INDEX_SENT, which no list of inboxes contains. Sent mail that the user hid is
+ * Sent mail is in the inbox STORE_SENT, which no list of inboxes contains. Sent mail that the user hid is
  * marked as quarantined.
  *
  * There are two locks. A writer holds `write_lock` during the whole change, and `read_lock` for writing only
@@ -40,7 +40,6 @@
 
 enum {
     INBOXES_MAX = 1 << 20,
-    INDEX_SENT = (1 << 24) - 1, /* the number of the inbox of sent mail, above all others */
     EMAILS_NUMBER_MAX = 1 << 29,
 };
 
@@ -53,7 +52,7 @@ struct email_entry {
     uint32_t line_len;   /* in index.jsonl, without the name */
     uint32_t seen_in;    /* the last listing that had the email; protected by write_lock alone */
     uint32_t missing_ms; /* monotonic, of the first complete list without the email, or 0; under write_lock */
-    uint32_t inbox : 24; /* number of its inbox, at most INDEX_SENT */
+    uint32_t inbox : 24; /* number of its inbox, at most STORE_SENT */
     bool is_gone : 1;
     bool is_quarantined : 1; /* the service holds the email back, so it is not listed with the others */
 };
@@ -110,7 +109,7 @@ struct listing_state {
 
 struct inbox {
     /* A copy of the row in the cache. The table owns the strings, the row owns the JSON. While the inbox is
-     * gone, another inbox may get its name. INDEX_SENT has no name. */
+     * gone, another inbox may get its name. STORE_SENT has no name. */
     struct inbox_row row;
     char *folded_name; /* file_name_fold() of the name */
     bool is_unsaved;   /* the row could not be written to the cache */
@@ -123,7 +122,7 @@ struct inbox {
 struct inbox_table {
     GPtrArray *items;         /* struct inbox by number, owned; NULL if not used */
     struct inbox *of_no_name; /* has the emails that name no inbox; NULL before the first of them */
-    struct inbox sent;        /* INDEX_SENT, not among the items */
+    struct inbox sent;        /* STORE_SENT, not among the items */
     GHashTable *by_id;        /* including inboxes that are gone, without of_no_name */
     GHashTable *by_name;      /* by folded_name, without inboxes that are gone */
     GStringChunk *texts;

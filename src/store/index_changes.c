@@ -46,7 +46,7 @@ static int email_batch_add_locked(struct email_batch *batch, struct index *index
                 .date_ms = record->has_date ? record->date_ms : date_ms,
                 .json_len = (uint32_t)record->json_len,
                 .line_len = (uint32_t)record->line_len,
-                .inbox = batch->inbox & INDEX_SENT,
+                .inbox = batch->inbox & STORE_SENT,
                 .seen_in = batch->listing != 0 ? batch->listing : index->last_listing,
                 .is_quarantined = record->is_quarantined,
             },
@@ -90,7 +90,7 @@ static int write_item(struct connection *connection, const struct email_batch *b
         error = cache_put_email(connection, &row);
     if (error == 0 && before != NULL)
         error = cache_note_replaced(connection, before->record);
-    if (error == 0 && row.inbox != INDEX_SENT)
+    if (error == 0 && row.inbox != STORE_SENT)
         error = search_index_note(connection, row.number);
     return error;
 }
@@ -434,7 +434,7 @@ size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing
     size_t place = 0;
     size_t removed = 0;
     size_t len;
-    bool is_sent = inbox == INDEX_SENT;
+    bool is_sent = inbox == STORE_SENT;
     /* Hidden sent mail is not removed, so that it remains hidden if the service lists it later. */
     struct complete_list list = {.listing = listing,
                                  .now_ms = short_monotonic_ms(index),
@@ -685,6 +685,6 @@ void index_end_backfilling(struct index *index, uint32_t number)
     if (inbox == NULL || (!inbox->row.is_backfilling && !inbox->is_unsaved))
         return;
     inbox->row.is_backfilling = false;
-    if (number != INDEX_SENT)
+    if (number != STORE_SENT)
         write_row(index, inbox);
 }

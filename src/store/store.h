@@ -23,6 +23,10 @@ struct store;
 
 #define NUMBER_NONE UINT32_MAX /* no inbox and no email has this number */
 
+enum {
+    STORE_SENT = (1 << 24) - 1 /* the number of the inbox of sent mail, above all others */
+};
+
 enum store_change {
     STORE_ADDED,
     STORE_CHANGED,  /* content or times, or an inbox's folder name */
@@ -138,14 +142,11 @@ bool store_find_quarantined(struct store *store, uint32_t inbox, const char *nam
 size_t store_list_quarantined(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                               uint64_t *ret_positions, size_t max);
 
-/* Like the functions above, for sent mail: all that the service lists, even if it was sent elsewhere. It is
- * in no inbox, so email_view.inbox has no meaning; store_get_email() finds it by number. */
-bool store_find_sent(struct store *store, const char *name, struct email_view *ret);
+/* The inbox STORE_SENT has all sent mail that the service lists, even if it was sent elsewhere. No function
+ * lists or finds this inbox itself. */
 bool store_find_sent_by_id(struct store *store, const char *id, struct email_view *ret);
 /* Hides sent mail permanently, even if the service has not listed it yet. Waits for the disk. */
 void store_hide_sent(struct store *store, const char *id);
-size_t store_list_sent(struct store *store, uint64_t position, struct email_view *ret,
-                       uint64_t *ret_positions, size_t max);
 
 /* Opens the index.jsonl of an inbox: one line of compact JSON for each record, in order of date, with the
  * file name as the member `file`. Its lines never change while it is open; new emails are added at its end.

@@ -146,7 +146,7 @@ static int put_email(struct mail_listing *listing, uint32_t inbox, struct email_
 {
     enum index_put outcome;
     /* An email that the service lists without with_invalid is not quarantined, whatever its status. */
-    if (inbox != INDEX_SENT && !listing->with_quarantined)
+    if (inbox != STORE_SENT && !listing->with_quarantined)
         record->is_quarantined = false;
     int error = index_put_email(listing->index, &listing->batch, inbox, record, &outcome);
     if (error == 0 && outcome != INDEX_UNCHANGED) {
@@ -174,7 +174,7 @@ static int take_sent(void *context, struct email_record *record)
     const struct email_entry *entry = email_table_find(&index->emails, number);
     record->is_quarantined = entry != NULL && entry->is_quarantined;
     pthread_rwlock_unlock(&index->read_lock);
-    return put_email(listing, INDEX_SENT, record);
+    return put_email(listing, STORE_SENT, record);
 }
 
 static int take_email_of_any(void *context, struct email_record *record)
@@ -226,7 +226,7 @@ static unsigned int list_once(struct mail_listing *listing, unsigned int limit, 
                               struct service_result *ret)
 {
     unsigned int count = 0;
-    bool is_sent = listing->inbox == INDEX_SENT;
+    bool is_sent = listing->inbox == STORE_SENT;
     const struct email_query query = {
         .inbox_id = is_sent ? NULL : listing->inbox_id,
         .limit = limit,
@@ -479,7 +479,7 @@ static void list_inbox(struct sync_pass *pass, uint32_t inbox, enum sync_depth d
         if (is_lacking)
             forget_answers(listing.state);
     }
-    if (listing.with_quarantined && ret->outcome == SERVICE_OK && inbox != INDEX_SENT)
+    if (listing.with_quarantined && ret->outcome == SERVICE_OK && inbox != STORE_SENT)
         index_note_quarantine_shown(index);
     if (is_complete || (depth == SYNC_COMPLETE && ret->outcome == SERVICE_OK))
         index_end_backfilling(index, inbox);
@@ -668,7 +668,7 @@ static void list_sent(struct sync_pass *pass, enum sync_depth depth)
     struct service_result result;
     if (!is_extended(pass))
         return;
-    list_inbox(pass, INDEX_SENT, depth, &result);
+    list_inbox(pass, STORE_SENT, depth, &result);
     service_result_release(&result);
 }
 
