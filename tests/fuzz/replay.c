@@ -44,7 +44,7 @@ int main(int argc, char **argv)
     FUZZ_CHECK(count > 0);
     printf("1..%d\n", count + 1);
     LLVMFuzzerTestOneInput((const uint8_t *)"", 0);
-    printf("ok 1 - %s: nothing at all\n", name);
+    printf("ok 1 - %s: the empty input\n", name);
     for (int i = 0; i < count; i++) {
         char path[PATH_MAX + NAME_MAX + 2];
         snprintf(path, sizeof(path), "%s/%s", folder, inputs[i]->d_name);

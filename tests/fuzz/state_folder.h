@@ -51,7 +51,7 @@ static inline void state_folder_put(int dir_fd, const char *name, const void *by
     close(fd);
 }
 
-/* Flips bits of the file: each two bytes choose the position and the bits. */
+/* Flips bits of the file. Two bytes choose a position, and the third the bits. */
 static inline void state_folder_damage(int dir_fd, const char *name, const uint8_t *bytes, size_t len)
 {
     int fd = openat(dir_fd, name, O_RDWR | O_CLOEXEC);

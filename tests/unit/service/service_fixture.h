@@ -8,6 +8,7 @@
 #include <jansson.h>
 #include <setjmp.h>
 #include <signal.h>
+#include <sqlite3.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -30,20 +31,30 @@ struct fixture {
     struct http_client client;
 };
 
-static inline void fixture_start(struct fixture *fixture, enum service_tier tier)
+/* Returns a configuration with one server for HTTP. */
+static inline struct service_config fixture_config(const struct fixture *fixture)
 {
-    struct service_config config = {.doors =
-                                        (const struct service_door[]){{SERVICE_HTTP, "127.0.0.1:0"}, {0}},
-                                    .data_dir = fixture->data_dir,
-                                    .domain = "inbox.localhost",
-                                    .tier = tier};
+    static const struct service_door doors[] = {{SERVICE_HTTP, "127.0.0.1:0"}, {0}};
+    return (struct service_config){
+        .doors = doors, .data_dir = fixture->data_dir, .domain = "inbox.localhost"};
+}
+
+static inline void fixture_start_with(struct fixture *fixture, const struct service_config *config)
+{
     char *reason = NULL;
-    int error = service_start(&config, &fixture->service, &reason);
+    int error = service_start(config, &fixture->service, &reason);
     if (error != 0)
         fail_msg("the service does not start: %s", reason);
     free(fixture->key);
     assert_int_equal(0, service_read_api_key(fixture->data_dir, &fixture->key));
     fixture->client = (struct http_client){service_address(fixture->service, 0), fixture->key};
+}
+
+static inline void fixture_start(struct fixture *fixture, enum service_tier tier)
+{
+    struct service_config config = fixture_config(fixture);
+    config.tier = tier;
+    fixture_start_with(fixture, &config);
 }
 
 static inline void fixture_stop(struct fixture *fixture)
@@ -86,6 +97,27 @@ static inline int fixture_tear_down(void **state)
     fixture_remove(*state);
     free(*state);
     return 0;
+}
+
+/* Opens the service's database, which may be in use. The caller closes the connection. */
+static inline sqlite3 *open_database(const struct fixture *fixture)
+{
+    char path[400];
+    sqlite3 *db = NULL;
+    snprintf(path, sizeof(path), "%s/inbox.sqlite3", fixture->data_dir);
+    assert_int_equal(SQLITE_OK, sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL));
+    sqlite3_busy_timeout(db, 20000);
+    return db;
+}
+
+/* Runs statements on the service's database. */
+static inline void run_sql(const struct fixture *fixture, const char *statements)
+{
+    sqlite3 *db = open_database(fixture);
+    char *words = NULL;
+    if (sqlite3_exec(db, statements, NULL, NULL, &words) != SQLITE_OK)
+        fail_msg("%s", words);
+    sqlite3_close(db);
 }
 
 /* Asserts the answer's status. Returns its JSON, which the caller owns, or NULL if the body is not JSON. */

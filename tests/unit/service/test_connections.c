@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The choice of the connection that is shut down when there are too many.
+ * A server with too many connections shuts one of them down, and waits for busy ones when it ends.
  */
 #include <arpa/inet.h>
 #include <poll.h>
@@ -47,7 +47,7 @@ static void pair_release(struct pair *pair, struct connections *connections)
     close(pair->ends[1]);
 }
 
-static void *end(void *connections)
+static void *end_connections(void *connections)
 {
     connections_end(connections, INT32_MAX);
     return NULL;
@@ -62,7 +62,7 @@ TEST(ending_waits_only_for_busy_connections)
     pair_add(&busy, connections);
     connections_set_phase(connections, busy.connection, CONNECTION_SENDING);
     assert_false(connections_is_draining(connections));
-    assert_int_equal(0, pthread_create(&thread, NULL, end, connections));
+    assert_int_equal(0, pthread_create(&thread, NULL, end_connections, connections));
     while (!connections_is_draining(connections))
         sched_yield();
     assert_false(is_cut_off(busy.ends[1], 0));
@@ -100,7 +100,7 @@ static void add_in_phase(struct pair *pair, struct connections *connections, cha
         connections_set_phase(connections, pair->connection, CONNECTION_IDLE);
 }
 
-TEST(the_longest_waiting_connection_is_shut_down)
+TEST(the_longest_waiting_connection_makes_room_for_a_further_connection)
 {
     for (size_t i = 0; i < ARRAY_LEN(rooms); i++) {
         struct fake_clock fake;
@@ -176,7 +176,7 @@ TEST(a_peer_has_at_most_half_of_the_connections)
     }
 }
 
-TEST(a_peer_with_only_busy_connections_is_refused_another)
+TEST(a_peer_whose_connections_are_all_busy_gets_no_further_connection)
 {
     struct connections *connections = connections_new(clock_system(), MAX_OPEN);
     struct pair pairs[4];

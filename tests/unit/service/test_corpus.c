@@ -41,7 +41,8 @@ static json_t *make_request(const struct fixture *fixture, const struct draft *d
     return request;
 }
 
-static void load(const struct fixture *fixture, const char *id, const char *what, struct http_answer *answer)
+static void load_part(const struct fixture *fixture, const char *id, const char *what,
+                      struct http_answer *answer)
 {
     char target[256];
     snprintf(target, sizeof(target), "/api/v1/email/%s%s", id, what);
@@ -56,7 +57,7 @@ static void check_attachment(const struct fixture *fixture, const char *email_id
     char digest[65];
     struct http_answer answer;
     snprintf(path, sizeof(path), "/attachment/%s", text_of(attachment, "id"));
-    load(fixture, email_id, path, &answer);
+    load_part(fixture, email_id, path, &answer);
     hash_sha256(answer.body, answer.body_len, digest);
     assert_string_equal(text_of(expected, "sha256"), digest);
     assert_string_equal(text_of(expected, "name"), text_of(attachment, "filename"));
@@ -66,7 +67,7 @@ static void check_attachment(const struct fixture *fixture, const char *email_id
 static void check_content(const struct fixture *fixture, const char *id, const json_t *expected)
 {
     struct http_answer answer;
-    load(fixture, id, "", &answer);
+    load_part(fixture, id, "", &answer);
     json_t *content = json_loads(answer.body, 0, NULL);
     http_answer_release(&answer);
     assert_string_equal(text_of(expected, "subject"), text_of(content, "subject"));
@@ -96,7 +97,7 @@ static void check_raw(const struct fixture *fixture, const char *id, const json_
     struct http_answer answer;
     struct draft *draft = NULL;
     char *reason = NULL;
-    load(fixture, id, "/raw", &answer);
+    load_part(fixture, id, "/raw", &answer);
     int error = draft_parse(answer.body, answer.body_len, NULL, &draft, &reason);
     if (error != 0)
         fail_msg("%d %s: %s", error, reason, answer.body);
@@ -164,7 +165,7 @@ static struct message new_message(void)
 }
 
 /* Forwards `raw` and reads the enclosed bytes back; the caller frees them. Returns 0 or the error. */
-static int write_and_read(const char *raw, size_t len, char **ret_enclosed, size_t *ret_len)
+static int forward_and_read(const char *raw, size_t len, char **ret_enclosed, size_t *ret_len)
 {
     struct message message = new_message();
     message.forwarded = malloc(len + 1);
@@ -183,8 +184,8 @@ static int write_and_read(const char *raw, size_t len, char **ret_enclosed, size
     return error;
 }
 
-/* A well-formed message can be read back, and does not change when it is forwarded again. Forwarding a
- * malformed message must only not crash. */
+/* A well-formed message can be read back, and does not change when it is forwarded again. For a malformed
+ * message the test only looks for crashes. */
 static void forward_and_check(void *context, const struct corpus_message *message)
 {
     bool is_damaged = json_object_get(message->expected, "error") != NULL;
@@ -192,9 +193,9 @@ static void forward_and_check(void *context, const struct corpus_message *messag
     char *twice = NULL;
     size_t once_len = 0;
     size_t twice_len = 0;
-    int error = write_and_read(message->bytes, message->len, &once, &once_len);
+    int error = forward_and_read(message->bytes, message->len, &once, &once_len);
     if (error == 0)
-        error = write_and_read(once, once_len, &twice, &twice_len);
+        error = forward_and_read(once, once_len, &twice, &twice_len);
     if (!is_damaged && (error != 0 || once_len != twice_len || memcmp(once, twice, once_len) != 0))
         fail_msg("%s changes each time it is forwarded", message->name);
     free(once);
@@ -217,7 +218,7 @@ TEST(a_message_of_30_megabytes_can_be_forwarded)
         memcpy(raw + len, line, strlen(line));
     size_t enclosed_len = 0;
     char *enclosed = NULL;
-    assert_int_equal(0, write_and_read(raw, len, &enclosed, &enclosed_len));
+    assert_int_equal(0, forward_and_read(raw, len, &enclosed, &enclosed_len));
     assert_int_equal(len, enclosed_len);
     assert_memory_equal(raw, enclosed, len);
     free(enclosed);

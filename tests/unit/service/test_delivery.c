@@ -25,7 +25,7 @@ static int deliver_to(const struct fixture *fixture, const char *sender, const c
                       size_t recipients_len, const char *raw, size_t raw_len)
 {
     struct database *database = NULL;
-    struct delivery delivery = {sender, recipients, recipients_len, raw, raw_len, false};
+    struct delivery delivery = {sender, recipients, recipients_len, raw, raw_len, NULL};
     size_t unknown = 0;
     assert_int_equal(0, tables_open_existing(fixture->data_dir, &database));
     int error = delivery_receive(database, &delivery, &unknown);
@@ -189,15 +189,10 @@ TEST_WITH(an_update_from_0_2_moves_text_attachments_into_the_bodies, fixture_set
         "{\"id\":\"2\",\"filename\":\"attachment-2\",\"content_type\":\"text/plain\"},"
         "{\"id\":\"3\",\"filename\":\"a.pdf\",\"content_type\":\"application/pdf\"}]'))";
     struct fixture *fixture = *state;
-    char path[400];
-    sqlite3 *db = NULL;
     char *bob = create_inbox(fixture, BOB, NULL);
     deliver(fixture, BOB, raw);
     fixture_stop(fixture);
-    snprintf(path, sizeof(path), "%s/inbox.sqlite3", fixture->data_dir);
-    assert_int_equal(SQLITE_OK, sqlite3_open(path, &db));
-    assert_int_equal(SQLITE_OK, sqlite3_exec(db, old, NULL, NULL, NULL));
-    sqlite3_close(db);
+    run_sql(fixture, old);
     fixture_start(fixture, SERVICE_TIER_NONE);
     json_t *content = newest_content(fixture, bob);
     assert_string_equal("Look:\nYour code is 123456", text_of(content, "plain_text"));
@@ -343,7 +338,7 @@ TEST_WITH(a_missing_sender_is_taken_from_the_envelope, fixture_set_up, fixture_t
     free(bob);
 }
 
-/* Texts that are no addresses are listed after the addresses, and none of them looks like an address. */
+/* Texts that are not addresses are listed after the addresses, and none of them looks like an address. */
 TEST_WITH(text_instead_of_an_address_is_shown, fixture_set_up, fixture_tear_down)
 {
     static const struct {
@@ -383,27 +378,27 @@ TEST_WITH(text_instead_of_an_address_is_shown, fixture_set_up, fixture_tear_down
     free(bob);
 }
 
-/* Returns 1001 addresses, a0@x.example and so on; the caller frees the text. */
-static char *many_recipients(const char *before, const char *separator, const char *behind)
+/* Returns a text with the addresses a0@x.example to a1000@x.example, which the caller frees. */
+static char *many_recipients(const char *before, const char *separator, const char *after)
 {
     enum {
         COUNT = 1001,
         ADDRESS_MAX = 64
     };
-    char *raw = malloc(strlen(before) + COUNT * (ADDRESS_MAX + strlen(separator)) + strlen(behind) + 1);
+    char *raw = malloc(strlen(before) + COUNT * (ADDRESS_MAX + strlen(separator)) + strlen(after) + 1);
     assert_non_null(raw);
     size_t len = (size_t)sprintf(raw, "%s", before);
     for (int i = 0; i < COUNT; i++)
         len += (size_t)sprintf(raw + len, "%sa%d@x.example", i > 0 ? separator : "", i);
-    strcpy(raw + len, behind);
+    strcpy(raw + len, after);
     return raw;
 }
 
 TEST_WITH(the_first_thousand_recipients_are_shown, fixture_set_up, fixture_tear_down)
 {
     static const struct {
-        const char *before, *separator, *behind;
-        const char *last; /* the last element of the list, which may be no address */
+        const char *before, *separator, *after;
+        const char *last; /* the last element of the list; may be a text that is not an address */
     } cases[] = {
         {"To: ", ", ", "", "a999@x.example"},          {"To: ", ";", "", "a999@x.example"},
         {"To: ", ";\n ", ";", "a999@x.example"},       {"To: team: ", ", ", ";", "a999@x.example"},
@@ -413,7 +408,7 @@ TEST_WITH(the_first_thousand_recipients_are_shown, fixture_set_up, fixture_tear_
     const struct fixture *fixture = *state;
     char *bob = create_inbox(fixture, BOB, NULL);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char *raw = many_recipients(cases[i].before, cases[i].separator, cases[i].behind);
+        char *raw = many_recipients(cases[i].before, cases[i].separator, cases[i].after);
         deliver(fixture, BOB, raw);
         json_t *content = newest_content(fixture, bob);
         const json_t *list = json_object_get(content, "to_addresses");
@@ -457,7 +452,7 @@ TEST_WITH(an_answer_joins_the_thread_and_can_be_answered, fixture_set_up, fixtur
     free(ann);
 }
 
-TEST_WITH(an_answer_joins_its_thread_in_every_spelling_of_message_ids, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_answer_finds_its_thread_by_any_spelling_of_a_message_id, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *question, *answer;
@@ -511,7 +506,7 @@ TEST_WITH(mail_without_a_header_can_be_forwarded, fixture_set_up, fixture_tear_d
     free(bob);
 }
 
-TEST_WITH(a_repeated_delivery_changes_nothing, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_inbox_gets_a_message_with_a_message_id_once, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *bob = create_inbox(fixture, BOB, NULL);
@@ -571,7 +566,7 @@ TEST_WITH(inbox_rules_apply_to_delivered_mail, fixture_set_up, fixture_tear_down
     free(bob);
 }
 
-TEST_WITH(an_unknown_recipient_refuses_the_whole_message, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_message_with_an_unknown_recipient_is_refused_for_all, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *bob = create_inbox(fixture, BOB, NULL);
@@ -598,7 +593,7 @@ static char *repeat(const char *text, size_t count, const char *before, size_t *
     return result;
 }
 
-TEST_WITH(large_and_hostile_messages_are_bounded, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_large_message_keeps_its_bytes_and_has_bounded_values, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *before, *text;
@@ -673,7 +668,7 @@ static void assert_record_can_be_listed(const json_t *record)
     free(text);
 }
 
-TEST_WITH(the_longest_addresses_leave_the_inbox_listable, fixture_set_up, fixture_tear_down)
+TEST_WITH(inboxfs_can_read_a_record_with_the_longest_addresses, fixture_set_up, fixture_tear_down)
 {
     enum {
         SUBJECT_MARKS = 5000,
@@ -756,7 +751,7 @@ static struct email_content read_largest_content(const struct fixture *fixture, 
     return content;
 }
 
-TEST_WITH(the_longest_texts_leave_the_thread_readable, fixture_set_up, fixture_tear_down)
+TEST_WITH(inboxfs_can_read_a_content_with_the_longest_texts, fixture_set_up, fixture_tear_down)
 {
     enum {
         MESSAGES = 2
@@ -808,7 +803,7 @@ TEST(a_long_header_is_decoded_up_to_its_limit)
 }
 
 /* Sends a GET request, and reads only the status of the answer. */
-static int ask(const struct fixture *fixture, const char *target, int *ret_status)
+static int read_status(const struct fixture *fixture, const char *target, int *ret_status)
 {
     char status[13] = "";
     char request[1000];
@@ -841,16 +836,16 @@ TEST_WITH(large_replies_to_slow_clients_are_bounded, fixture_set_up, fixture_tea
     int clients[6];
     int status;
     for (size_t i = 0; i < ARRAY_LEN(clients); i++) {
-        clients[i] = ask(fixture, target, &status);
+        clients[i] = read_status(fixture, target, &status);
         assert_int_equal(200, status);
     }
-    close(ask(fixture, target, &status));
+    close(read_status(fixture, target, &status));
     assert_int_equal(503, status);
     json_decref(get(fixture, "/api/v1/email"));
     close(clients[0]);
     /* The service may not have noticed yet that connections were closed. */
     do
-        close(ask(fixture, target, &status));
+        close(read_status(fixture, target, &status));
     while (status == 503);
     assert_int_equal(200, status);
     for (size_t i = 1; i < ARRAY_LEN(clients); i++)

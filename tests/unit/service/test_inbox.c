@@ -11,7 +11,7 @@
 #include "base/cleanup.h"
 #include "service/inbox.h"
 
-#define NOBODY "{\"addresses\":[],\"domains\":[]}"
+#define NO_ENTRIES "{\"addresses\":[],\"domains\":[]}"
 
 static const struct {
     const char *allowed;
@@ -21,7 +21,7 @@ static const struct {
     const char *status;
 } cases[] = {
     {"null", "null", "true", "true", DELIVERY_TO, "valid"},
-    {NOBODY, NOBODY, "true", "true", DELIVERY_TO, "valid"},
+    {NO_ENTRIES, NO_ENTRIES, "true", "true", DELIVERY_TO, "valid"},
     {"{\"addresses\":[\"ANN@x.example\"],\"domains\":[]}", "null", "true", "true", DELIVERY_TO, "valid"},
     {"{\"addresses\":[],\"domains\":[\"X.Example\"]}", "null", "true", "true", DELIVERY_TO, "valid"},
     {"{\"addresses\":[],\"domains\":[\"example\"]}", "null", "true", "true", DELIVERY_TO,
@@ -42,7 +42,7 @@ static const struct {
      "blocked_from_address"},
 };
 
-TEST(the_first_rule_that_applies_gives_the_status)
+TEST(the_first_broken_rule_sets_the_status)
 {
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         char *text = NULL;

@@ -122,7 +122,6 @@ static const struct {
     {"{\"name\":\"x\",\"email_address\":\"a@else.example\"}", "email_address"},
     {"{\"name\":\"x\",\"email_address\":\"a\"}", "email_address"},
     {"{\"name\":\"x\",\"email_address\":\"a b@inbox.localhost\"}", "email_address"},
-    {"{\"name\":\"x\",\"email_address\":\"a b@inbox.localhost\"}", "email_address"},
     {"{\"name\":\"x\",\"email_address\":\"@inbox.localhost\"}", "email_address"},
     {"{\"id\":7,\"name\":\"x\",\"email_address\":\"a@inbox.localhost\"}", "id"},
     {"{\"name\":\"x\",\"email_address\":\"a@inbox.localhost\",\"allow_cc\":\"yes\"}", "allow_cc"},
@@ -131,7 +130,7 @@ static const struct {
     {"{\"name\":\"x\",\"email_address\":\"a@inbox.localhost\",\"webhook_url\":{}}", "webhook_url"},
 };
 
-TEST_WITH(an_answer_names_each_mistake, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_refusal_names_the_wrong_field, fixture_set_up, fixture_tear_down)
 {
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         json_t *error = call(*state, "POST", UPSERT, json_loads(wrong[i].request, 0, NULL), 422);
@@ -145,7 +144,7 @@ TEST_WITH(an_answer_names_each_mistake, fixture_set_up, fixture_tear_down)
     assert_int_equal(0, count_of(*state, "/api/v1/inbox"));
 }
 
-TEST_WITH(an_answer_names_the_position_of_a_bad_rule, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_refusal_names_the_position_of_a_bad_rule, fixture_set_up, fixture_tear_down)
 {
     const char *text = "{\"name\":\"x\",\"email_address\":\"a@inbox.localhost\","
                        "\"blocked_from_addresses\":{\"addresses\":[\"a@b\",\"c\",7],\"domains\":[\"d@e\"]}}";

@@ -116,7 +116,7 @@ TEST(an_enclosed_message_keeps_its_bytes)
     }
 }
 
-TEST(a_message_without_a_header_is_enclosed_behind_a_blank_line)
+TEST(a_message_without_a_header_is_enclosed_after_a_blank_line)
 {
     _cleanup_free_ char *file = NULL;
     size_t len = 0;
@@ -150,7 +150,7 @@ TEST(a_non_ascii_domain_is_written_in_ascii)
 
 /* ---------------------------------------------------------------- lines */
 
-TEST(lines_for_a_relay_end_with_crlf_and_are_folded)
+TEST(lines_for_a_relay_end_with_crlf_and_long_lines_are_folded)
 {
     static const char *const texts[][2] = {
         {"A: b\nC: d\r\n\nx\n", "A: b\r\nC: d\r\n\r\nx\r\n"},

@@ -3,7 +3,6 @@
  * A search with the index has the same results as a comparison of each text.
  */
 #include <glib.h>
-#include <sqlite3.h>
 
 #include "support/test.h"
 
@@ -166,16 +165,6 @@ static void check_all_terms(const struct fixture *fixture)
     }
 }
 
-static sqlite3 *open_database(const struct fixture *fixture)
-{
-    char path[400];
-    sqlite3 *db = NULL;
-    snprintf(path, sizeof(path), "%s/inbox.sqlite3", fixture->data_dir);
-    assert_int_equal(SQLITE_OK, sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL));
-    sqlite3_busy_timeout(db, 10000);
-    return db;
-}
-
 static void await_index(const struct fixture *fixture)
 {
     sqlite3 *db = open_database(fixture);
@@ -212,13 +201,8 @@ TEST_WITH(a_missing_index_is_built_from_the_stored_messages, fixture_set_up, fix
     free(create_inbox(fixture, BOB, NULL));
     send_texts(fixture);
     fixture_stop(fixture);
-    sqlite3 *db = open_database(fixture);
-    assert_int_equal(SQLITE_OK,
-                     sqlite3_exec(db,
-                                  "DROP TABLE trigrams; DELETE FROM settings WHERE name = 'indexed';"
-                                  "ALTER TABLE outgoing ADD failure; PRAGMA user_version = 5",
-                                  NULL, NULL, NULL));
-    sqlite3_close(db);
+    run_sql(fixture, "DROP TABLE trigrams; DELETE FROM settings WHERE name = 'indexed';"
+                     "ALTER TABLE outgoing ADD failure; PRAGMA user_version = 5");
     fixture_start(fixture, SERVICE_TIER_NONE);
     await_index(fixture);
     check_all_terms(fixture);

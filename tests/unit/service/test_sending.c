@@ -2,7 +2,6 @@
 /*
  * Sending: delivery, rules, idempotency, attachments, replies and forwards, daily limits.
  */
-#include <sqlite3.h>
 
 #include "support/test.h"
 
@@ -47,7 +46,7 @@ static char *load_raw(const struct fixture *fixture, const char *id)
     return raw;
 }
 
-TEST_WITH(the_welcome_is_marked_as_automatic, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_welcome_email_is_marked_as_automatic, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -158,7 +157,7 @@ static json_t *message_to_some(void)
     return request;
 }
 
-TEST_WITH(mail_without_a_reachable_recipient_bounces_at_once, fixture_set_up, fixture_tear_down)
+TEST_WITH(mail_bounces_at_once_for_unreachable_recipients, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -193,7 +192,7 @@ TEST_WITH(mail_without_a_reachable_recipient_bounces_at_once, fixture_set_up, fi
     free(ann);
 }
 
-TEST_WITH(an_answer_to_a_bounce_makes_no_bounce, fixture_set_up, fixture_tear_down)
+TEST_WITH(mail_to_the_support_address_causes_no_bounce, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -208,7 +207,7 @@ TEST_WITH(an_answer_to_a_bounce_makes_no_bounce, fixture_set_up, fixture_tear_do
     free(ann);
 }
 
-TEST_WITH(mail_that_breaks_a_rule_is_stored_and_hidden, fixture_set_up, fixture_tear_down)
+TEST_WITH(mail_that_breaks_a_rule_is_hidden_until_a_user_marks_it, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -289,7 +288,7 @@ TEST_WITH(an_inbox_can_refuse_cc_and_bcc, fixture_set_up, fixture_tear_down)
     free(bob);
 }
 
-TEST_WITH(an_idempotency_key_sends_once, fixture_set_up, fixture_tear_down)
+TEST_WITH(requests_with_one_idempotency_key_send_one_email, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -312,7 +311,7 @@ TEST_WITH(an_idempotency_key_sends_once, fixture_set_up, fixture_tear_down)
     free(third);
 }
 
-TEST_WITH(an_attachment_that_the_disk_does_not_take_is_refused, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_upload_to_a_full_disk_is_refused, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     enum {
@@ -638,7 +637,7 @@ static char *deep_list(size_t lines)
     return strbuf_take(&html, NULL);
 }
 
-TEST_WITH(html_that_grows_in_markdown_leaves_its_thread_readable, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_prompt_of_html_that_grows_in_markdown_is_cut, fixture_set_up, fixture_tear_down)
 {
     enum {
         LINES = 100 * 1000,
@@ -766,7 +765,7 @@ TEST_WITH(names_of_all_recipients_are_bounded_together, fixture_set_up, fixture_
     free(ann);
 }
 
-TEST_WITH(a_forward_encloses_the_original, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_forward_encloses_the_original_up_to_ten_deep, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
@@ -862,7 +861,7 @@ TEST_WITH(wrong_fields_are_refused, fixture_set_up, fixture_tear_down)
 }
 
 /* The `loc` of the problem is the body, not a member. */
-TEST_WITH(a_body_that_is_no_object_is_refused_as_a_whole, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_refusal_of_a_body_that_is_not_an_object_names_the_body, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     static const char *const targets[] = {SEND, "/api/v1/inbox/upsert"};
@@ -927,23 +926,12 @@ static void assert_refused(const struct fixture *fixture)
     json_decref(request);
 }
 
-/* Changes the sent emails in the database, without a request to the service. */
-static void change_sent(const struct fixture *fixture, const char *statement)
+static int set_up_free(void **state)
 {
-    char path[400];
-    sqlite3 *db = NULL;
-    snprintf(path, sizeof(path), "%s/inbox.sqlite3", fixture->data_dir);
-    assert_int_equal(SQLITE_OK, sqlite3_open(path, &db));
-    sqlite3_busy_timeout(db, 5000);
-    char *words = NULL;
-    if (sqlite3_exec(db, statement, NULL, NULL, &words) != SQLITE_OK)
-        fail_msg("%s", words);
-    sqlite3_close(db);
+    return fixture_set_up_tier(state, SERVICE_TIER_FREE);
 }
 
-static int set_up_free(void **state);
-
-TEST_WITH(the_free_tier_sends_ten_a_day, set_up_free, fixture_tear_down)
+TEST_WITH(the_free_tier_sends_ten_emails_a_day, set_up_free, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
@@ -958,38 +946,31 @@ TEST_WITH(the_free_tier_sends_ten_a_day, set_up_free, fixture_tear_down)
     assert_int_equal(10, count_of(fixture, "/api/v1/email/outbound"));
 }
 
-static int set_up_paid(void **state);
+static int set_up_paid(void **state)
+{
+    return fixture_set_up_tier(state, SERVICE_TIER_PAID);
+}
 
-TEST_WITH(the_paid_tier_sends_a_thousand, set_up_paid, fixture_tear_down)
+TEST_WITH(the_paid_tier_sends_a_thousand_emails_a_day, set_up_paid, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
     free(send_message(fixture, message_with_key(NULL)));
-    change_sent(fixture, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 998)"
-                         " INSERT INTO outbound (id, inbox, message, date_ms, record)"
-                         " SELECT 'copy ' || i, inbox, message, date_ms, record FROM n, outbound");
+    run_sql(fixture, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 998)"
+                     " INSERT INTO outbound (id, inbox, message, date_ms, record)"
+                     " SELECT 'copy ' || i, inbox, message, date_ms, record FROM n, outbound");
     free(send_message(fixture, message_with_key(NULL)));
     assert_refused(fixture);
     assert_int_equal(1000, count_of(fixture, "/api/v1/email/outbound?limit=2000"));
 }
 
-TEST_WITH(the_daily_limit_counts_each_day_anew, set_up_free, fixture_tear_down)
+TEST_WITH(the_daily_limit_starts_anew_each_day, set_up_free, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     free(create_inbox(fixture, ANN, NULL));
     for (int i = 0; i < 10; i++)
         free(send_message(fixture, message_with_key(NULL)));
     assert_refused(fixture);
-    change_sent(fixture, "UPDATE outbound SET date_ms = date_ms - 86400000");
+    run_sql(fixture, "UPDATE outbound SET date_ms = date_ms - 86400000");
     free(send_message(fixture, message_with_key(NULL)));
-}
-
-static int set_up_free(void **state)
-{
-    return fixture_set_up_tier(state, SERVICE_TIER_FREE);
-}
-
-static int set_up_paid(void **state)
-{
-    return fixture_set_up_tier(state, SERVICE_TIER_PAID);
 }

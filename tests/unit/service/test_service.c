@@ -6,7 +6,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sqlite3.h>
 #include <stdatomic.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -39,7 +38,7 @@ static void assert_mode(const struct fixture *fixture, const char *name, mode_t 
     assert_int_equal(mode, status.st_mode & 07777);
 }
 
-TEST_WITH(only_the_owner_reads_the_data, set_up_dir, fixture_tear_down)
+TEST_WITH(only_the_owner_can_read_the_data, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     mode_t before = umask(0);
@@ -53,11 +52,11 @@ TEST_WITH(only_the_owner_reads_the_data, set_up_dir, fixture_tear_down)
     umask(before);
 }
 
-static int try_start(const char *listen_text, const char *data_dir)
+static int try_start(const struct fixture *fixture, const char *listen_text)
 {
-    struct service_config config = {.doors = (const struct service_door[]){{SERVICE_HTTP, listen_text}, {0}},
-                                    .data_dir = data_dir,
-                                    .domain = "inbox.localhost"};
+    const struct service_door doors[] = {{SERVICE_HTTP, listen_text}, {0}};
+    struct service_config config = fixture_config(fixture);
+    config.doors = doors;
     struct service *service = NULL;
     char *reason = NULL;
     int error = service_start(&config, &service, &reason);
@@ -68,13 +67,13 @@ static int try_start(const char *listen_text, const char *data_dir)
     return error;
 }
 
-TEST_WITH(a_second_service_is_refused, set_up_dir, fixture_tear_down)
+TEST_WITH(a_second_service_on_the_same_data_is_refused, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     fixture_start(fixture, SERVICE_TIER_NONE);
-    assert_int_equal(-EBUSY, try_start("127.0.0.1:0", fixture->data_dir));
+    assert_int_equal(-EBUSY, try_start(fixture, "127.0.0.1:0"));
     fixture_stop(fixture);
-    assert_int_equal(0, try_start("127.0.0.1:0", fixture->data_dir));
+    assert_int_equal(0, try_start(fixture, "127.0.0.1:0"));
 }
 
 TEST_WITH(a_malformed_listen_address_is_refused, set_up_dir, fixture_tear_down)
@@ -90,7 +89,7 @@ TEST_WITH(a_malformed_listen_address_is_refused, set_up_dir, fixture_tear_down)
                                         "127.0.0.1: 80",
                                         "unix:"};
     for (size_t i = 0; i < sizeof(texts) / sizeof(texts[0]); i++)
-        assert_int_equal(-EINVAL, try_start(texts[i], fixture->data_dir));
+        assert_int_equal(-EINVAL, try_start(fixture, texts[i]));
 }
 
 TEST_WITH(a_bad_domain_is_refused, set_up_dir, fixture_tear_down)
@@ -98,10 +97,8 @@ TEST_WITH(a_bad_domain_is_refused, set_up_dir, fixture_tear_down)
     const struct fixture *fixture = *state;
     static const char *const domains[] = {"", "two words", "x@y.example", "x\n", "-.example"};
     for (size_t i = 0; i < sizeof(domains) / sizeof(domains[0]); i++) {
-        struct service_config config = {.doors =
-                                            (const struct service_door[]){{SERVICE_HTTP, "127.0.0.1:0"}, {0}},
-                                        .data_dir = fixture->data_dir,
-                                        .domain = domains[i]};
+        struct service_config config = fixture_config(fixture);
+        config.domain = domains[i];
         struct service *service = NULL;
         char *reason = NULL;
         if (service_start(&config, &service, &reason) != -EINVAL)
@@ -117,17 +114,14 @@ TEST_WITH(only_the_owner_can_use_a_unix_socket, set_up_dir, fixture_tear_down)
     struct fixture *fixture = *state;
     char address[400];
     snprintf(address, sizeof(address), "unix:%s/socket", fixture->dir.path);
-    struct service_config config = {.doors = (const struct service_door[]){{SERVICE_HTTP, address}, {0}},
-                                    .data_dir = fixture->data_dir,
-                                    .domain = "inbox.localhost"};
-    char *reason = NULL;
-    assert_int_equal(0, service_start(&config, &fixture->service, &reason));
+    const struct service_door doors[] = {{SERVICE_HTTP, address}, {0}};
+    struct service_config config = fixture_config(fixture);
+    config.doors = doors;
+    fixture_start_with(fixture, &config);
     assert_string_equal(address, service_address(fixture->service, 0));
     struct stat status;
     assert_int_equal(0, stat(address + 5, &status));
     assert_int_equal(0600, status.st_mode & 07777);
-    assert_int_equal(0, service_read_api_key(fixture->data_dir, &fixture->key));
-    fixture->client = (struct http_client){address, fixture->key};
     assert_int_equal(0, count_of(fixture, "/api/v1/inbox"));
     fixture_stop(fixture);
     assert_int_equal(-1, stat(address + 5, &status));
@@ -147,7 +141,7 @@ TEST_WITH(a_socket_of_another_program_is_not_replaced, set_up_dir, fixture_tear_
         assert_int_equal(0, bind(fd, (struct sockaddr *)&name, sizeof(name)));
         if (kinds[i] == SOCK_STREAM)
             assert_int_equal(0, listen(fd, 5));
-        assert_int_equal(-EADDRINUSE, try_start(address, fixture->data_dir));
+        assert_int_equal(-EADDRINUSE, try_start(fixture, address));
         assert_int_equal(0, access(address + 5, F_OK));
         close(fd);
     }
@@ -161,11 +155,11 @@ TEST_WITH(a_file_is_not_replaced_by_a_socket, set_up_dir, fixture_tear_down)
     int fd = open(address + 5, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
     close(fd);
-    assert_int_equal(-EADDRINUSE, try_start(address, fixture->data_dir));
+    assert_int_equal(-EADDRINUSE, try_start(fixture, address));
     assert_int_equal(0, access(address + 5, F_OK));
 }
 
-/* After a crash the file may be incomplete; the database has no key then. */
+/* After a crash the file may be incomplete, but the database then has no key. */
 TEST_WITH(an_incomplete_first_key_is_replaced, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
@@ -208,7 +202,7 @@ static void run_key_command(int (*command)(const char *, FILE *), const char *da
     fclose(out);
 }
 
-TEST_WITH(keys_are_added_and_revoked_while_a_service_runs, set_up_dir, fixture_tear_down)
+TEST_WITH(keys_can_be_added_and_revoked_while_a_service_runs, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(-ENOENT, keys_command_add(fixture->data_dir, stdout));
@@ -236,7 +230,7 @@ TEST_WITH(keys_are_added_and_revoked_while_a_service_runs, set_up_dir, fixture_t
     assert_int_equal(0, count_of(fixture, "/api/v1/inbox"));
 }
 
-TEST_WITH(a_restart_keeps_everything, set_up_dir, fixture_tear_down)
+TEST_WITH(data_and_keys_survive_a_restart, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     fixture_start(fixture, SERVICE_TIER_NONE);
@@ -274,21 +268,14 @@ static bool is_database_mapped(void)
 }
 
 /* If a mapped file is truncated, the kernel kills the process: inboxfs, if the service is embedded. */
-TEST_WITH(a_service_that_is_alone_maps_no_database_into_memory, set_up_dir, fixture_tear_down)
+TEST_WITH(a_service_alone_on_its_data_maps_no_file, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     for (size_t i = 0; i < 4; i++) {
         bool is_alone = i % 2 == 0;
-        struct service_config config = {.doors =
-                                            (const struct service_door[]){{SERVICE_HTTP, "127.0.0.1:0"}, {0}},
-                                        .data_dir = fixture->data_dir,
-                                        .domain = "inbox.localhost",
-                                        .is_alone = is_alone};
-        char *reason = NULL;
-        assert_int_equal(0, service_start(&config, &fixture->service, &reason));
-        free(fixture->key);
-        assert_int_equal(0, service_read_api_key(fixture->data_dir, &fixture->key));
-        fixture->client = (struct http_client){service_address(fixture->service, 0), fixture->key};
+        struct service_config config = fixture_config(fixture);
+        config.is_alone = is_alone;
+        fixture_start_with(fixture, &config);
         if (i == 0)
             free(create_inbox(fixture, ANN, NULL));
         free(send_message(fixture, message_to(ANN, ANN, "alone")));
@@ -301,15 +288,10 @@ TEST_WITH(a_service_that_is_alone_maps_no_database_into_memory, set_up_dir, fixt
 TEST_WITH(data_of_a_newer_version_is_refused, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
-    char path[400];
-    sqlite3 *db = NULL;
     fixture_start(fixture, SERVICE_TIER_NONE);
     fixture_stop(fixture);
-    snprintf(path, sizeof(path), "%s/inbox.sqlite3", fixture->data_dir);
-    assert_int_equal(SQLITE_OK, sqlite3_open(path, &db));
-    assert_int_equal(SQLITE_OK, sqlite3_exec(db, "PRAGMA user_version = 999", NULL, NULL, NULL));
-    sqlite3_close(db);
-    assert_int_equal(-EPROTO, try_start("127.0.0.1:0", fixture->data_dir));
+    run_sql(fixture, "PRAGMA user_version = 999");
+    assert_int_equal(-EPROTO, try_start(fixture, "127.0.0.1:0"));
 }
 
 static pid_t start_child(const struct fixture *fixture, char *ret_address, size_t size)
@@ -318,10 +300,7 @@ static pid_t start_child(const struct fixture *fixture, char *ret_address, size_
     assert_int_equal(0, pipe(ends));
     pid_t child = fork();
     if (child == 0) {
-        struct service_config config = {.doors =
-                                            (const struct service_door[]){{SERVICE_HTTP, "127.0.0.1:0"}, {0}},
-                                        .data_dir = fixture->data_dir,
-                                        .domain = "inbox.localhost"};
+        const struct service_config config = fixture_config(fixture);
         struct service *service = NULL;
         char *reason = NULL;
         if (service_start(&config, &service, &reason) != 0)
@@ -409,8 +388,8 @@ static unsigned int count_descriptors(void)
     return count;
 }
 
-/* There are as many readers of the database as requests at one time. */
-TEST_WITH(no_request_leaves_a_descriptor_behind, set_up_dir, fixture_tear_down)
+/* Some 20 descriptors may belong to database connections that the service keeps for later requests. */
+TEST_WITH(no_request_leaves_a_descriptor_open, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     fixture_start(fixture, SERVICE_TIER_NONE);
@@ -444,11 +423,7 @@ TEST_WITH(no_read_transaction_stays_open, set_up_dir, fixture_tear_down)
     assert_int_equal(2, count_of(fixture, "/api/v1/email"));
     assert_int_equal(1, count_of(fixture, "/api/v1/email/outbound"));
 
-    char path[400];
-    sqlite3 *db = NULL;
-    snprintf(path, sizeof(path), "%s/inbox.sqlite3", fixture->data_dir);
-    assert_int_equal(SQLITE_OK, sqlite3_open_v2(path, &db, SQLITE_OPEN_READWRITE, NULL));
-    sqlite3_busy_timeout(db, 20000); /* the client may have the answer before the read transaction ends */
+    sqlite3 *db = open_database(fixture); /* waits, because a read transaction may end after its answer */
     assert_int_equal(SQLITE_OK, sqlite3_exec(db, "SELECT * FROM settings", NULL, NULL, NULL));
     assert_int_equal(SQLITE_OK, sqlite3_wal_checkpoint_v2(db, NULL, SQLITE_CHECKPOINT_TRUNCATE, NULL, NULL));
     sqlite3_close(db);

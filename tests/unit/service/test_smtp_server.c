@@ -340,16 +340,6 @@ TEST(many_clients_can_send_at_once)
     fixture_close(&fixture);
 }
 
-TEST(a_malformed_listen_address_is_refused)
-{
-    static const char *const texts[] = {"1025", "host.example:25", "127.0.0.1:65536", "unix:", ""};
-    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        const struct smtp_server_config config = {.listen = texts[i], .connections_max = 1};
-        struct smtp_server *server = NULL;
-        assert_int_equal(-EINVAL, smtp_server_start(&config, &server));
-    }
-}
-
 /* A stopped program accepts no connection: when the queue is full, connect() waits. */
 TEST(a_socket_of_a_stuck_server_is_not_replaced)
 {
