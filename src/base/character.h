@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* These are bits: an argument `kinds` is several of them, joined by `|`. */
+/* Kinds are bits: an argument `kinds` is several kinds, joined by `|`. */
 enum character_kind {
     CHARACTER_PLAIN = 0,
     CHARACTER_CONTROL = 1 << 0,   /* U+0000 to U+001F, U+007F to U+009F: C0 (line feed too), DEL, C1 */
@@ -113,8 +113,8 @@ void character_replace(char *text, unsigned int kinds, char with);
 #define CHARACTER_NOT_PLAIN \
     (CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION | CHARACTER_MARK | CHARACTER_INVALID)
 
-/* Does vsnprintf(), and replaces each byte of CHARACTER_NOT_PLAIN by '?', so that the line is safe on a
- * terminal. */
+/* Formats a line like vsnprintf(), but with '?' for each byte of the kinds of CHARACTER_NOT_PLAIN, so that
+ * the line is safe on a terminal. */
 __attribute__((format(printf, 3, 0))) void character_format_plain(char *line, size_t size, const char *format,
                                                                   va_list arguments);
 

@@ -20,7 +20,7 @@ unsigned int hash_string(const void *text);
 /* Writes the SHA-256 digest as 64 hex digits and a NUL. */
 void hash_sha256(const void *bytes, size_t len, char ret_digest[65]);
 
-/* Writes the HMAC-SHA-256 (RFC 2104) as 64 hex digits and a NUL. Compare it in constant time. */
+/* Writes the HMAC-SHA-256 (RFC 2104) as 64 hex digits and a NUL. The caller compares it in constant time. */
 void hash_hmac_sha256(const void *key, size_t key_len, const void *bytes, size_t len, char ret_digest[65]);
 
 #endif

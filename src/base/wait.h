@@ -31,7 +31,8 @@ struct cancel {
 void cancel_init(struct cancel *cancel);
 void cancel_release(struct cancel *cancel);
 
-/* Sets the cancel, and wakes the thread that waits under it. The caller must not hold that thread's mutex. */
+/* Sets the cancel, and wakes the thread that waits with this cancel. The caller must not hold the mutex with
+ * which that thread waits. */
 void cancel_set(struct cancel *cancel);
 
 /* Takes no lock. NULL is never set. */

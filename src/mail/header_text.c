@@ -33,7 +33,7 @@ struct encoded_word {
 struct decoding {
     struct strbuf text;
     struct strbuf bytes; /* decoded from neighbouring encoded words of one charset */
-    const char *charset; /* charset of `bytes`; NULL if there are none */
+    const char *charset; /* charset of `bytes`; NULL if there are no bytes */
     size_t charset_len;
 };
 

@@ -29,8 +29,8 @@ int header_text_decode_parameter(const char *value, size_t len, const char *name
  * are removed. The phrase must hold no comments. */
 int header_text_decode_phrase(const char *value, size_t len, char **ret_text);
 
-/* Return the end of the quoted string, or of the comment with its nested comments, that begins at `text`;
- * NULL if it has no end. */
+/* Return the position after the quoted string, or after the comment with its nested comments, that begins at
+ * `text`; NULL if the string or comment has no end. */
 const char *header_text_skip_quoted(const char *text);
 const char *header_text_skip_comment(const char *text);
 

@@ -420,7 +420,7 @@ struct html_reading {
     bool shows_all; /* also shows text that a style hides */
     bool has_image;
     unsigned int open;                          /* number of open elements */
-    unsigned int hidden;                        /* those from the outermost hidden element inwards */
+    unsigned int hidden;                        /* number of open elements in the outermost hidden one */
     unsigned int preformatted;                  /* number of open preformatted elements */
     unsigned int lists;                         /* number of open lists */
     unsigned int next_item[HTML_LISTS_MAX + 1]; /* by depth of the list; 0 if its items have no numbers */

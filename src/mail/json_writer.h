@@ -47,7 +47,7 @@ void json_write_null(struct json_writer *writer);
 /* Writes a text that is already a JSON value, unchanged. */
 void json_write_verbatim(struct json_writer *writer, const char *json, size_t len);
 
-/* Returns how many of the first bytes need no escape in a string: printable ASCII other than `"` and `\`. */
+/* Returns the number of leading bytes that need no escape in a string: printable ASCII but `"` and `\`. */
 size_t json_plain_len(const char *text, size_t len);
 
 /* Write a key and its value. */

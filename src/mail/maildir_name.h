@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names of messages in a Maildir: "EPOCH.ID.HOST,U=n", followed by ":2,FLAGS" once a program has marked the
- * message. Only the numbers in a name depend on senders and servers.
+ * Names of messages in a Maildir: "EPOCH.ID.HOST,U=n", and ":2,FLAGS" after a program has marked the message.
+ * Only the numbers in a name depend on senders and servers.
  *
  * Flags are ASCII letters: D F P R S T mean draft, flagged, passed, replied, seen and trashed; other letters
  * are kept for the programs that set them. A set of flags is a number with a bit for each letter.

@@ -149,7 +149,7 @@ struct mime_visitor {
 /* Visits all entities. Return: 0; -ENOMEM; the first result of the visitor that is not 0. */
 int mime_read(struct span message, const struct mime_visitor *visitor);
 
-/* Returns true if the entity has this type; "text/" matches every text. */
+/* Returns true if the entity has this type; "text/" matches all types that begin so. */
 bool mime_is_type(const struct mime_entity *entity, const char *type);
 
 /* Return: 1 if the disposition of the leaf is attachment, or the leaf is in a multipart and names a file;

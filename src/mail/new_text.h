@@ -5,8 +5,8 @@
  * the footer of a mailing list, in some twenty languages. Answers between the lines of a quote are kept as
  * separate paragraphs. A forwarded mail is kept with all the text after it.
  *
- * A first mail has no history: its quotes ("> npm install") and headers are its own text. The caller takes
- * the kind from the headers; a text that is clearly an answer is read as an answer.
+ * A first mail has no history: its quotes ("> npm install") and headers are its own text. The caller finds
+ * out the kind by the headers of the mail; a text that is clearly an answer is read as an answer.
  */
 #ifndef INBOXFS_MAIL_NEW_TEXT_H
 #define INBOXFS_MAIL_NEW_TEXT_H
@@ -21,8 +21,8 @@ enum new_text_kind {
     NEW_TEXT_OF_FORWARD, /* the history is kept as a whole */
 };
 
-/* Appends the new text, or the whole text if it has no new text, like a forward without a comment. Takes any
- * bytes, and does not change lines. Return: 0 or the buffer's error. */
+/* Appends the new text, or the whole text if all of it is history, as in a forward without a comment. Accepts
+ * any bytes, and does not change lines. Return: 0 or the buffer's error. */
 int new_text(struct strbuf *out, enum new_text_kind kind, const char *text, size_t len);
 
 #endif
