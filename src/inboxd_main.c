@@ -313,7 +313,7 @@ static int run_service(const struct arguments *arguments)
                         reason != NULL ? reason : strerrordesc_np(-error));
     announce(service, arguments);
 
-    process_wait_for_end(&ending);
+    process_wait_for_ending_signal(&ending);
     service_stop(service);
     return EXIT_SUCCESS;
 }

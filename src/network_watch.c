@@ -41,7 +41,7 @@ int network_watch_until_signal(const sigset_t *ending, struct store *store, stru
     if (timerfd_settime(timer, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL) != 0 || !is_bound)
         log_debug("a change of the network, or a suspend, is not noticed at once");
     if (signals < 0)
-        return process_wait_for_end(ending);
+        return process_wait_for_ending_signal(ending);
     while (read(signals, &ended, sizeof(ended)) != sizeof(ended)) {
         if (progress != NULL)
             progress_refresh(progress);

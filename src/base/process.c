@@ -18,7 +18,7 @@ void process_block_ending_signals(sigset_t *ret_ending)
     signal(SIGPIPE, SIG_IGN);
 }
 
-int process_wait_for_end(const sigset_t *ending)
+int process_wait_for_ending_signal(const sigset_t *ending)
 {
     int number = 0;
     while (sigwait(ending, &number) != 0)

@@ -14,7 +14,7 @@
 void process_block_ending_signals(sigset_t *ret_ending);
 
 /* Waits until a signal of `ending` arrives. Returns its number. */
-int process_wait_for_end(const sigset_t *ending);
+int process_wait_for_ending_signal(const sigset_t *ending);
 
 /* Disables core files, since keys and mail are in memory. */
 void process_forbid_core_files(void);

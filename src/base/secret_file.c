@@ -24,8 +24,8 @@ void secret_free(char *secret)
 }
 
 /* Sets the reason and returns `error`. */
-__attribute__((format(printf, 3, 4))) static int explain(int error, char **ret_reason, const char *format,
-                                                         ...)
+__attribute__((format(printf, 3, 4))) static int set_reason(int error, char **ret_reason, const char *format,
+                                                            ...)
 {
     va_list arguments;
     va_start(arguments, format);
@@ -41,10 +41,10 @@ static int check_access(const struct stat *status, const char *path, const char 
 {
     bool is_lent = status->st_uid == 0 && geteuid() != 0;
     if ((status->st_mode & (is_lent ? 037 : 077)) != 0)
-        return explain(-EACCES, ret_reason, "%s %s is open to others: chmod 600 %s", what, path, path);
+        return set_reason(-EACCES, ret_reason, "%s %s is open to others: chmod 600 %s", what, path, path);
     if (status->st_uid != geteuid() && status->st_uid != 0)
-        return explain(-EPERM, ret_reason, "%s %s belongs to another user: it must be yours, or root's", what,
-                       path);
+        return set_reason(-EPERM, ret_reason, "%s %s belongs to another user: it must be yours, or root's",
+                          what, path);
     return 0;
 }
 
@@ -66,14 +66,14 @@ int secret_file_read_all(const char *path, const char *what, size_t max_bytes, c
     struct stat status;
     if (fd < 0 || fstat(fd, &status) != 0) {
         int error = -errno;
-        return explain(error, ret_reason, "cannot read %s %s: %s", what, path, strerrordesc_np(-error));
+        return set_reason(error, ret_reason, "cannot read %s %s: %s", what, path, strerrordesc_np(-error));
     }
     int error = check_access(&status, path, what, ret_reason);
     if (error != 0)
         return error;
     error = file_read_input(fd, max_bytes, ret_text, ret_len);
     if (error != 0)
-        return explain(error, ret_reason, "cannot read %s %s: %s", what, path, strerrordesc_np(-error));
+        return set_reason(error, ret_reason, "cannot read %s %s: %s", what, path, strerrordesc_np(-error));
     return 0;
 }
 
@@ -87,7 +87,7 @@ int secret_file_read(const char *path, const char *what, char **ret_secret, char
     if (!trim_line(text, len)) {
         explicit_bzero(text, len);
         free(text);
-        return explain(-EINVAL, ret_reason, "%s %s does not hold one line of text", what, path);
+        return set_reason(-EINVAL, ret_reason, "%s %s does not hold one line of text", what, path);
     }
     *ret_secret = text;
     return 0;

@@ -141,7 +141,8 @@ static void append_mended(struct strbuf *text, const char *bytes, size_t len)
     }
 }
 
-/* Converts and appends bytes by iconv. Return: as charset_append(); -EILSEQ also if iconv lacks the charset.
+/* Converts and appends bytes by iconv. Return: as charset_append_utf8(); -EILSEQ also if iconv lacks the
+ * charset.
  */
 static int append_converted(struct strbuf *text, const char *name, const char *bytes, size_t len,
                             enum charset_damage damage)
@@ -181,8 +182,8 @@ static int append_converted(struct strbuf *text, const char *name, const char *b
     return is_refused ? -EILSEQ : text->error;
 }
 
-int charset_append(struct strbuf *text, const char *label, size_t label_len, const char *bytes, size_t len,
-                   enum charset_damage damage)
+int charset_append_utf8(struct strbuf *text, const char *label, size_t label_len, const char *bytes,
+                        size_t len, enum charset_damage damage)
 {
     char copy[LABEL_MAX_BYTES + 1];
     const char *name = label_len == 0 ? "US-ASCII" : find_iconv_name(label, label_len, copy);

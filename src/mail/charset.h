@@ -24,7 +24,7 @@ enum charset_damage {
  * bytes are always valid UTF-8. Without a label (`label_len` is 0) and for US-ASCII, the bytes are read as
  * UTF-8 if they are valid, else as windows-1252, in which all bytes are text. The label need not end at a
  * NUL. Return: 0; -EILSEQ for refused bytes; the buffer's error. */
-int charset_append(struct strbuf *text, const char *label, size_t label_len, const char *bytes, size_t len,
-                   enum charset_damage damage);
+int charset_append_utf8(struct strbuf *text, const char *label, size_t label_len, const char *bytes,
+                        size_t len, enum charset_damage damage);
 
 #endif

@@ -170,7 +170,7 @@ static int add_new_text(struct content_folder *folder, const struct email_conten
                               : mark == REPLY_MARK_REPLY || content->is_in_thread ? NEW_TEXT_OF_ANSWER
                                                                                   : NEW_TEXT_OF_FIRST;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
-    int error = new_text(&text, kind, body->bytes, body->len);
+    int error = new_text_append(&text, kind, body->bytes, body->len);
     if (error != 0 && error != -EMSGSIZE)
         return error;
     return add_bytes(folder, CONTENT_TEXT, "new.txt", "", strbuf_str(&text), text.len);

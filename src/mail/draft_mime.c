@@ -333,7 +333,7 @@ static int refuse_content(const struct draft_reading *reading, const struct mime
  * read without the parameters of its Content-Type, such as its number among the pieces. */
 static bool is_incomplete_message(const struct mime_entity *part)
 {
-    return mime_is_type(part, "message/partial") || mime_is_type(part, "message/external-body");
+    return mime_has_type(part, "message/partial") || mime_has_type(part, "message/external-body");
 }
 
 /* Notes the properties of a part that an attachment of the service cannot have. */
@@ -341,7 +341,7 @@ static int note_attachment(struct draft_reading *reading, const struct mime_enti
 {
     if (is_incomplete_message(part))
         draft_note_not_carried(reading, "what the type of %s, %s, says besides", name, part->type);
-    if (!mime_is_type(part, "text/"))
+    if (!mime_has_type(part, "text/"))
         return 0;
     int is_file = mime_is_file(part);
     if (is_file == 0)
@@ -374,7 +374,7 @@ static int read_attachment(struct draft_reading *reading, const struct mime_enti
     draft_part.content_type = g_strdup(part->type);
     g_array_append_val(reading->parts, draft_part);
     char content_id[MIME_CONTENT_ID_SIZE];
-    mime_content_id(part->header, content_id);
+    mime_read_content_id(part->header, content_id);
     g_ptr_array_add(reading->content_ids, g_strdup(content_id));
     return note_attachment(reading, part, name);
 }
@@ -404,10 +404,10 @@ static int begin_entity(void *context, const struct mime_entity *entity)
     const char *end = entity->body.bytes + entity->body.len;
     struct span text = {entity->header.bytes, (size_t)(end - entity->header.bytes)};
     int error = entity->around == NULL ? 0 : read_header_section(reading, where, text, &section);
-    if (error == 0 && mime_is_type(entity, "multipart/signed"))
+    if (error == 0 && mime_has_type(entity, "multipart/signed"))
         draft_note_not_carried(reading,
                                "multipart/signed: the signature is attached, and cannot be verified");
-    if (error == 0 && mime_is_type(entity, "multipart/encrypted"))
+    if (error == 0 && mime_has_type(entity, "multipart/encrypted"))
         draft_note_not_carried(reading, "multipart/encrypted: its parts are attached one by one");
     return error;
 }

@@ -192,7 +192,7 @@ bool file_name_is_temporary(const char *name)
 }
 
 /* Returns true for the names under which a killed nano saves: "x.save", then "x.save.1". */
-static bool is_rescued(const char *name)
+static bool is_rescued_by_nano(const char *name)
 {
     size_t len = strlen(name);
     size_t stem_len = len;
@@ -207,7 +207,7 @@ bool file_name_is_backup(const char *name)
 {
     static const char *const endings[] = {".bak", ".old", ".orig", ".rej", ".sav"};
     bool is_autosave = name[0] == '#' && g_str_has_suffix(name + 1, "#");
-    return is_autosave || is_rescued(name) || has_ending(name, endings, ARRAY_LEN(endings));
+    return is_autosave || is_rescued_by_nano(name) || has_ending(name, endings, ARRAY_LEN(endings));
 }
 
 /* Returns the extension with its dot, or the end of the name if it has none. */

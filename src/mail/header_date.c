@@ -41,7 +41,7 @@ static void append_simplified(struct strbuf *date, const char *text)
 }
 
 /* Replaces the dots of times such as "2026 10.14.36", which some programs write, by colons. */
-static void mend_dots(char *date)
+static void replace_dots_of_time(char *date)
 {
     for (char *blank = date; (blank = strchr(blank, ' ')) != NULL; blank++) {
         bool follows_year = blank - date >= 4 && strspn(blank - 4, "0123456789") == 4;
@@ -107,7 +107,7 @@ int header_date_parse(const char *value, size_t len, int64_t *ret_ms)
     if (date.error != 0 || date.len == 0)
         return date.error == -ENOMEM ? -ENOMEM : -EBADMSG;
 
-    mend_dots(date.data);
+    replace_dots_of_time(date.data);
     _cleanup_strbuf_ struct strbuf day = STRBUF_INIT(2 * HEADER_DATE_MAX_BYTES);
     char *time = find_time(date.data);
     const char *after = time;

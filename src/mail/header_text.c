@@ -115,8 +115,8 @@ static void append_base64(struct strbuf *bytes, const char *text, size_t len)
 static void append_words(struct decoding *decoding)
 {
     if (decoding->charset != NULL)
-        charset_append(&decoding->text, decoding->charset, decoding->charset_len,
-                       strbuf_str(&decoding->bytes), decoding->bytes.len, CHARSET_REPLACE);
+        charset_append_utf8(&decoding->text, decoding->charset, decoding->charset_len,
+                            strbuf_str(&decoding->bytes), decoding->bytes.len, CHARSET_REPLACE);
     decoding->charset = NULL;
     strbuf_clear(&decoding->bytes);
 }
@@ -131,7 +131,7 @@ static void append_plain(struct decoding *decoding, const char *start, const cha
     if (is_before_word && spaces == len && decoding->charset != NULL)
         return;
     append_words(decoding);
-    charset_append(&decoding->text, NULL, 0, start, len, CHARSET_REPLACE);
+    charset_append_utf8(&decoding->text, NULL, 0, start, len, CHARSET_REPLACE);
 }
 
 static int take_text(struct strbuf *text, char **ret_text)
@@ -147,7 +147,7 @@ static int take_text(struct strbuf *text, char **ret_text)
 }
 
 /* Decodes a flat value. */
-static int decode(const struct strbuf *flat, char **ret_text)
+static int decode_words(const struct strbuf *flat, char **ret_text)
 {
     if (flat->error != 0)
         return flat->error;
@@ -186,7 +186,7 @@ static int decode(const struct strbuf *flat, char **ret_text)
 /* Decodes a flat value, and removes white space around the text. */
 static int decode_stripped(const struct strbuf *flat, char **ret_text)
 {
-    int error = decode(flat, ret_text);
+    int error = decode_words(flat, ret_text);
     if (error == 0)
         g_strstrip(*ret_text);
     return error;
@@ -388,8 +388,8 @@ static int decode_pieces(const struct parameter *parameter, char **ret_text)
     }
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(GROWTH_MAX * (bytes.len + 1));
     if (bytes.error == 0 && charset.error == 0)
-        charset_append(&text, strbuf_str(&charset), charset.len, strbuf_str(&bytes), bytes.len,
-                       CHARSET_REPLACE);
+        charset_append_utf8(&text, strbuf_str(&charset), charset.len, strbuf_str(&bytes), bytes.len,
+                            CHARSET_REPLACE);
     return bytes.error != 0 ? bytes.error : take_text(&text, ret_text);
 }
 
@@ -415,5 +415,5 @@ int header_text_decode_parameter(const char *value, size_t len, const char *name
         return -ENOENT;
     if (pieces[0].value == NULL)
         append_piece(&flat, &parameter.plain);
-    return decode(&flat, ret_text);
+    return decode_words(&flat, ret_text);
 }

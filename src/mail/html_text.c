@@ -30,7 +30,7 @@
 
 enum {
     ATTRIBUTES_MAX = 200,
-    ODD_TAG_MAX_BYTES = 4096, /* how far find_odd_end() searches */
+    TAG_SEARCH_MAX_BYTES = 4096, /* how far find_tag_end() searches */
 };
 
 static bool is_blank(char c)
@@ -70,7 +70,7 @@ static const char *skip_attribute(const char *at)
 
 /* Returns true if the tag whose name ends at `at` has few attributes, and all HTML parsers agree on where
  * these attributes begin and end. */
-static bool is_plain(const char *at)
+static bool has_plain_attributes(const char *at)
 {
     for (unsigned int attributes = 0; attributes <= ATTRIBUTES_MAX; attributes++) {
         at = skip_blanks(at);
@@ -85,9 +85,9 @@ static bool is_plain(const char *at)
 
 /* Returns the ">" of a tag that is not plain; NULL if another tag or a comment may begin or end before this
  * ">". */
-static char *find_odd_end(char *at)
+static char *find_tag_end(char *at)
 {
-    for (size_t i = 0; i < ODD_TAG_MAX_BYTES && at[i] != '\0' && at[i] != '<'; i++)
+    for (size_t i = 0; i < TAG_SEARCH_MAX_BYTES && at[i] != '\0' && at[i] != '<'; i++)
         if (at[i] == '>')
             return i >= 2 && at[i - 1] == '-' && at[i - 2] == '-' ? NULL : at + i;
     return NULL;
@@ -98,9 +98,9 @@ static void defuse_start_tag(char *at)
     const char *name = at + 1;
     char *after = at + (skip_name(name) - at);
     bool begins_name = after > name && !g_ascii_isdigit(*name) && *name != '-';
-    if (!begins_name || is_plain(after))
+    if (!begins_name || has_plain_attributes(after))
         return;
-    char *end = find_odd_end(after);
+    char *end = find_tag_end(after);
     if (end != NULL)
         memset(after, ' ', (size_t)(end - after));
     else
@@ -112,7 +112,7 @@ static void blank_declaration(char *at)
 {
     if (strncmp(at, "<!--", 4) == 0 || g_ascii_strncasecmp(at, "<!doctype", 9) == 0)
         return;
-    char *end = find_odd_end(at + 2);
+    char *end = find_tag_end(at + 2);
     if (end != NULL)
         memset(at, ' ', (size_t)(end + 1 - at));
 }
@@ -419,13 +419,13 @@ struct html_reading {
     struct table_row row;
     bool shows_all; /* also shows text that a style hides */
     bool has_image;
-    unsigned int open;                          /* number of open elements */
-    unsigned int hidden;                        /* number of open elements in the outermost hidden one */
-    unsigned int preformatted;                  /* number of open preformatted elements */
-    unsigned int lists;                         /* number of open lists */
-    unsigned int next_item[HTML_LISTS_MAX + 1]; /* by depth of the list; 0 if its items have no numbers */
-    char *link;                                 /* address of the open link, or NULL */
-    size_t link_begin;                          /* offset in the output at which the link's text begins */
+    unsigned int open;                             /* number of open elements */
+    unsigned int hidden;                           /* number of open elements in the outermost hidden one */
+    unsigned int preformatted;                     /* number of open preformatted elements */
+    unsigned int lists;                            /* number of open lists */
+    unsigned int next_numbers[HTML_LISTS_MAX + 1]; /* by depth of the list; 0 if its items have no numbers */
+    char *link;                                    /* address of the open link, or NULL */
+    size_t link_begin;                             /* offset in the output at which the link's text begins */
     size_t address_end; /* offset in the output at which the last link's address ends; 0 before any link */
 };
 
@@ -442,7 +442,7 @@ static const struct {
 };
 
 /* Returns the length of the white space or dropped character at `text`; 0 for an ordinary character. */
-static size_t odd_len(const char *text, size_t len, bool *ret_is_blank)
+static size_t non_text_len(const char *text, size_t len, bool *ret_is_blank)
 {
     const struct character character = character_at(text, len);
     *ret_is_blank = *text == ' ' || (*text >= '\t' && *text <= '\r') || character.kind == CHARACTER_LINE_END;
@@ -476,7 +476,7 @@ static void read_text(struct html_reading *reading, const char *text, size_t len
         size_t end = at;
         size_t odd = 0;
         bool is_blank = false;
-        while (end < len && (odd = odd_len(text + end, len - end, &is_blank)) == 0)
+        while (end < len && (odd = non_text_len(text + end, len - end, &is_blank)) == 0)
             end++;
         set_apart_from_address(reading, text + at, end - at);
         text_layout_append(&reading->layout, text + at, end - at);
@@ -527,9 +527,9 @@ static void read_image(struct html_reading *reading, const char *const *attribut
     text_layout_append(&reading->layout, "]", 1);
 }
 
-static unsigned int *next_item(struct html_reading *reading)
+static unsigned int *next_item_number(struct html_reading *reading)
 {
-    return &reading->next_item[reading->lists < HTML_LISTS_MAX ? reading->lists : HTML_LISTS_MAX];
+    return &reading->next_numbers[reading->lists < HTML_LISTS_MAX ? reading->lists : HTML_LISTS_MAX];
 }
 
 static void begin_list(struct html_reading *reading, const char *const *attributes, bool is_numbered)
@@ -538,14 +538,15 @@ static void begin_list(struct html_reading *reading, const char *const *attribut
     long first = start != NULL ? strtol(start, NULL, 10) : 1;
     text_layout_break(&reading->layout, reading->lists == 0 ? 2 : 1);
     reading->lists++;
-    *next_item(reading) = is_numbered ? (unsigned int)(first > 0 && first < 1000 * 1000 ? first : 1) : 0;
+    *next_item_number(reading) =
+        is_numbered ? (unsigned int)(first > 0 && first < 1000 * 1000 ? first : 1) : 0;
 }
 
 static void begin_list_item(struct html_reading *reading)
 {
     char mark[TEXT_LAYOUT_MARK_SIZE] = "- ";
     char blanks[TEXT_LAYOUT_MARK_SIZE];
-    unsigned int *number = next_item(reading);
+    unsigned int *number = next_item_number(reading);
     if (reading->lists > 0 && *number > 0)
         snprintf(mark, sizeof(mark), "%u. ", (*number)++);
     memset(blanks, ' ', sizeof(blanks));
@@ -572,7 +573,7 @@ static bool is_row_on_one_line(const struct html_reading *reading)
 }
 
 /* Returns true if the current position is the beginning of a cell, and a line break would split the row. */
-static bool breaks_row(const struct html_reading *reading)
+static bool would_split_row(const struct html_reading *reading)
 {
     const struct table_row *row = &reading->row;
     bool is_empty = row->is_open && reading->layout.lines == row->lines;
@@ -583,7 +584,7 @@ static bool breaks_row(const struct html_reading *reading)
 static void break_around(struct html_reading *reading, enum html_meaning meaning)
 {
     bool may_be_in_row = meaning == HTML_LINE || meaning == HTML_PARAGRAPH;
-    if (elements[meaning].breaks > 0 && !(may_be_in_row && breaks_row(reading)))
+    if (elements[meaning].breaks > 0 && !(may_be_in_row && would_split_row(reading)))
         text_layout_break(&reading->layout, elements[meaning].breaks);
 }
 
@@ -628,7 +629,7 @@ static void begin_element(struct html_reading *reading, enum html_meaning meanin
         text_layout_space(layout, 2);
         break;
     case HTML_LINE_END:
-        if (!breaks_row(reading))
+        if (!would_split_row(reading))
             text_layout_line_end(layout);
         break;
     case HTML_RULE:

@@ -38,7 +38,7 @@ static bool is_between(int code, int first, int last)
 }
 
 /* Copies a character or an escape within a string. Returns the number of bytes that were read. */
-static size_t mend_character(const char *text, size_t len, bool with_nuls, struct strbuf *out)
+static size_t append_mended_character(const char *text, size_t len, bool with_nuls, struct strbuf *out)
 {
     int code = read_escape(text, len);
     bool is_pair = is_between(code, 0xd800, 0xdbff) &&
@@ -62,7 +62,7 @@ static bool is_too_large(const char *number)
 }
 
 /* Copies a number, or a character between strings. Returns the number of bytes that were read. */
-static size_t mend_number(const char *text, size_t len, struct strbuf *out)
+static size_t append_mended_number(const char *text, size_t len, struct strbuf *out)
 {
     size_t start = out->len;
     size_t taken = 0;
@@ -80,12 +80,12 @@ static size_t mend_number(const char *text, size_t len, struct strbuf *out)
     return taken;
 }
 
-static void mend(const char *text, size_t len, bool with_nuls, struct strbuf *out)
+static void append_mended(const char *text, size_t len, bool with_nuls, struct strbuf *out)
 {
     bool in_string = false;
     for (size_t i = 0, taken; i < len; i += taken) {
-        taken = in_string ? mend_character(text + i, len - i, with_nuls, out)
-                          : mend_number(text + i, len - i, out);
+        taken = in_string ? append_mended_character(text + i, len - i, with_nuls, out)
+                          : append_mended_number(text + i, len - i, out);
         if (text[i] == '"')
             in_string = !in_string;
     }
@@ -135,7 +135,7 @@ int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_val
     /* jansson stops at the first error, so it may find a NUL in a key only after the first replacements. */
     for (int round = 0; round < 2 && value == NULL; round++) {
         _cleanup_strbuf_ struct strbuf mended = STRBUF_INIT(2 * len);
-        mend(text, len, json_error_code(&problem) == json_error_null_byte_in_key, &mended);
+        append_mended(text, len, json_error_code(&problem) == json_error_null_byte_in_key, &mended);
         if (mended.error != 0)
             return mended.error;
         value = json_loadb(mended.data, mended.len, flags | JSON_ALLOW_NUL, &problem);

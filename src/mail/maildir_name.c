@@ -15,7 +15,7 @@ static const char host[] = ".inboxfs,U=";
 static const char info[] = ":2,";
 static const int64_t epoch_max = INT64_C(999999999999);
 
-uint64_t maildir_flag(char letter)
+uint64_t maildir_flag_bit(char letter)
 {
     const char *found = letter == '\0' ? NULL : strchr(letters, letter);
     return found == NULL ? 0 : UINT64_C(1) << (found - letters);
@@ -68,7 +68,7 @@ bool maildir_name_parse(const char *text, struct maildir_name *ret)
     if (!name.has_info && *text != '\0')
         return false;
     for (text += name.has_info ? strlen(info) : 0; *text != '\0'; text++) {
-        uint64_t flag = maildir_flag(*text);
+        uint64_t flag = maildir_flag_bit(*text);
         if (flag == 0)
             return false;
         name.flags |= flag;

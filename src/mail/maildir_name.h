@@ -28,7 +28,7 @@ struct maildir_name {
 };
 
 /* Returns the bit of a letter; 0 for any other character. */
-uint64_t maildir_flag(char letter);
+uint64_t maildir_flag_bit(char letter);
 
 void maildir_name_format(const struct maildir_name *name, char ret_text[MAILDIR_NAME_SIZE]);
 

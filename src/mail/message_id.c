@@ -29,7 +29,7 @@ static void add_id(GPtrArray *ids, const char *begin, size_t len)
         g_ptr_array_add(ids, g_steal_pointer(&id));
 }
 
-static void add_bracketed(GPtrArray *ids, const char *at)
+static void add_bracketed_ids(GPtrArray *ids, const char *at)
 {
     while (at != NULL && *at != '\0') {
         if (*at == '(') {
@@ -45,7 +45,7 @@ static void add_bracketed(GPtrArray *ids, const char *at)
     }
 }
 
-static void add_bare(GPtrArray *ids, const char *at)
+static void add_bare_ids(GPtrArray *ids, const char *at)
 {
     while (at != NULL && *at != '\0') {
         size_t len = strcspn(at, " ,;()>\"");
@@ -71,9 +71,9 @@ char **message_id_list(const char *value, size_t len)
     if (header_text_decode(value + skipped, len - skipped, &text) != 0)
         return NULL;
     GPtrArray *ids = g_ptr_array_new_null_terminated(0, g_free, true);
-    add_bracketed(ids, text);
+    add_bracketed_ids(ids, text);
     if (strchr(text, '<') == NULL)
-        add_bare(ids, text);
+        add_bare_ids(ids, text);
     return (char **)g_ptr_array_free(ids, false);
 }
 

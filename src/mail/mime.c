@@ -139,7 +139,7 @@ void mime_read_type(struct span header, const char *without, char ret_type[MIME_
     ret_type[type.len] = '\0';
 }
 
-void mime_content_id(struct span header, char ret_id[MIME_CONTENT_ID_SIZE])
+void mime_read_content_id(struct span header, char ret_id[MIME_CONTENT_ID_SIZE])
 {
     struct span value = mime_find_field(header, "Content-ID");
     size_t len = 0;
@@ -222,7 +222,7 @@ bool mime_next_part(struct mime_parts *parts, struct span *ret_part)
 
 /* ---------------------------------------------------------------- roles */
 
-bool mime_is_type(const struct mime_entity *entity, const char *type)
+bool mime_has_type(const struct mime_entity *entity, const char *type)
 {
     size_t len = strlen(type);
     return type[len - 1] == '/' ? strncmp(entity->type, type, len) == 0 : strcmp(entity->type, type) == 0;
@@ -234,7 +234,7 @@ static bool is_prose(const struct mime_entity *leaf)
     static const char *const others[] = {
         "calendar",       "vcard", "x-vcard", "directory",  "csv",        "rtf",       "tab-separated-values",
         "rfc822-headers", "xml",   "css",     "javascript", "x-amp-html", "watch-html"};
-    bool is_other = !mime_is_type(leaf, "text/");
+    bool is_other = !mime_has_type(leaf, "text/");
     for (size_t i = 0; i < ARRAY_LEN(others) && !is_other; i++)
         is_other = strcmp(others[i], leaf->type + strlen("text/")) == 0;
     return !is_other;
@@ -319,12 +319,12 @@ static bool choose_as_text(struct mime_entity *leaf, enum mime_role role)
     do {
         for (struct mime_entity *child = leaf; child->around != NULL; child = child->around) {
             struct mime_entity *around = child->around;
-            bool is_alternative = mime_is_type(around, "multipart/alternative");
-            bool is_related = mime_is_type(around, "multipart/related") && role == MIME_HTML;
+            bool is_alternative = mime_has_type(around, "multipart/alternative");
+            bool is_related = mime_has_type(around, "multipart/related") && role == MIME_HTML;
             unsigned int *place = role == MIME_HTML ? &around->html_part : &around->plain_part;
             if (!is_alternative && !is_related)
                 continue;
-            if (around->has_usual_text && role == MIME_PLAIN && !mime_is_type(leaf, "text/plain"))
+            if (around->has_usual_text && role == MIME_PLAIN && !mime_has_type(leaf, "text/plain"))
                 return false;
             if (*place != 0 && *place != child->number)
                 return false;
@@ -351,7 +351,7 @@ static int report(const struct reading *reading, const struct mime_entity *entit
 
 static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
 {
-    enum mime_role role = mime_is_type(leaf, "text/html") ? MIME_HTML : MIME_PLAIN;
+    enum mime_role role = mime_has_type(leaf, "text/html") ? MIME_HTML : MIME_PLAIN;
     int found = is_prose(leaf) ? mime_is_file(leaf) : 1;
     if (found < 0)
         return found;
@@ -388,8 +388,8 @@ static bool has_usual_part(struct mime_parts parts)
     while (mime_next_part(&parts, &part)) {
         mime_split(part, &child.header, &child.body);
         mime_read_type(child.header, "text/plain", child.type);
-        if (mime_is_type(&child, "text/plain") || mime_is_type(&child, "text/html") ||
-            mime_is_type(&child, "multipart/"))
+        if (mime_has_type(&child, "text/plain") || mime_has_type(&child, "text/html") ||
+            mime_has_type(&child, "multipart/"))
             return true;
     }
     return false;
@@ -404,7 +404,7 @@ static int read_multipart(struct reading *reading, struct mime_entity *entity)
     if (result != 0)
         return result;
     mime_parts_init(&parts, entity->body, entity->boundary != NULL ? g_strchomp(entity->boundary) : "");
-    entity->has_usual_text = mime_is_type(entity, "multipart/alternative") && has_usual_part(parts);
+    entity->has_usual_text = mime_has_type(entity, "multipart/alternative") && has_usual_part(parts);
     while (result == 0 && mime_next_part(&parts, &part)) {
         bool is_cut_off = !parts.is_closed && parts.rest.len == 0;
         if (is_cut_off)
@@ -426,10 +426,10 @@ static int read_entity(struct reading *reading, struct span text, struct mime_en
     if (reading->entities_len++ >= MIME_ENTITIES_MAX)
         return report(reading, around, MIME_TOO_MANY);
     mime_split(text, &entity.header, &entity.body);
-    bool is_in_digest = around != NULL && mime_is_type(around, "multipart/digest");
+    bool is_in_digest = around != NULL && mime_has_type(around, "multipart/digest");
     mime_read_type(entity.header, is_in_digest ? "message/rfc822" : "text/plain", entity.type);
     int result = visitor->begin != NULL ? visitor->begin(visitor->context, &entity) : 0;
-    bool is_multipart = mime_is_type(&entity, "multipart/");
+    bool is_multipart = mime_has_type(&entity, "multipart/");
     bool is_too_deep = is_multipart && entity.depth >= MIME_NESTING_MAX;
     if (result == 0 && is_too_deep)
         result = report(reading, &entity, MIME_TOO_DEEP);

@@ -85,7 +85,7 @@ enum {
 void mime_read_type(struct span header, const char *without, char ret_type[MIME_TYPE_SIZE]);
 
 /* Reads the Content-ID without its brackets; "" if there is none, or if it is too long or holds blanks. */
-void mime_content_id(struct span header, char ret_id[MIME_CONTENT_ID_SIZE]);
+void mime_read_content_id(struct span header, char ret_id[MIME_CONTENT_ID_SIZE]);
 
 /* ---------------------------------------------------------------- parts */
 
@@ -150,7 +150,7 @@ struct mime_visitor {
 int mime_read(struct span message, const struct mime_visitor *visitor);
 
 /* Returns true if the entity has this type; "text/" matches all types that begin so. */
-bool mime_is_type(const struct mime_entity *entity, const char *type);
+bool mime_has_type(const struct mime_entity *entity, const char *type);
 
 /* Return: 1 if the disposition of the leaf is attachment, or the leaf is in a multipart and names a file;
  * else 0; -ENOMEM. */

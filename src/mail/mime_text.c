@@ -29,7 +29,7 @@ struct flowed_line {
 };
 
 /* Takes a line off the text, which must not be empty. A line that begins with a blank has no quote marks. */
-static struct flowed_line take_line(struct span *text)
+static struct flowed_line take_flowed_line(struct span *text)
 {
     struct span line = mime_take_line(text);
     size_t len = line.len;
@@ -63,7 +63,7 @@ int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_dels
     struct span rest = {text, len};
     struct flowed_line before = {0};
     while (rest.len > 0 && out->error == 0) {
-        struct flowed_line line = take_line(&rest);
+        struct flowed_line line = take_flowed_line(&rest);
         if (!before.flows || line.is_apart || line.depth != before.depth) {
             strbuf_append(out, before.line_end, before.line_end_len);
             strbuf_append(out, line.marks, line.marks_len);
@@ -75,7 +75,7 @@ int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_dels
 }
 
 /* Converts line ends to LF and removes NULs. Returns false if there was a NUL. */
-static bool normalise(struct strbuf *text)
+static bool normalise_line_ends(struct strbuf *text)
 {
     size_t kept = 0;
     bool has_nul = false;
@@ -120,14 +120,14 @@ int mime_decode_text(const struct mime_entity *leaf, enum charset_damage damage,
         return error;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
     const char *label = charset != NULL ? charset : "";
-    error = charset_append(&text, label, strlen(label), bytes, len, damage);
+    error = charset_append_utf8(&text, label, strlen(label), bytes, len, damage);
     if (error != 0)
         return error;
-    if (!normalise(&text) && is_strict) {
+    if (!normalise_line_ends(&text) && is_strict) {
         *ret_words = "the text holds a NUL character";
         return -EBADMSG;
     }
-    error = mime_is_type(leaf, "text/plain") ? join_flowed(leaf, &text) : 0;
+    error = mime_has_type(leaf, "text/plain") ? join_flowed(leaf, &text) : 0;
     if (error != 0)
         return error;
     *ret_text = strbuf_take(&text, NULL);
@@ -145,7 +145,7 @@ void mime_texts_release(struct mime_texts *texts)
 }
 
 /* Appends as many whole characters as the buffer has room for. */
-static void append_cut(struct strbuf *out, const char *text, size_t len)
+static void append_up_to_bound(struct strbuf *out, const char *text, size_t len)
 {
     size_t room = out->max_bytes - out->len;
     strbuf_append(out, text, len <= room ? len : character_cut(text, len, room));
@@ -155,8 +155,8 @@ static void append_cut(struct strbuf *out, const char *text, size_t len)
 static void append_piece(struct strbuf *out, const char *text, size_t len)
 {
     if (out->len > 0 && out->data[out->len - 1] != '\n')
-        append_cut(out, "\n", 1);
-    append_cut(out, text, len);
+        append_up_to_bound(out, "\n", 1);
+    append_up_to_bound(out, text, len);
 }
 
 /* Returns the body of the outermost multipart/alternative around the leaf, or NULL. */
@@ -164,7 +164,7 @@ static const void *find_alternative(const struct mime_entity *leaf)
 {
     const void *outermost = NULL;
     for (const struct mime_entity *around = leaf->around; around != NULL; around = around->around)
-        if (mime_is_type(around, "multipart/alternative"))
+        if (mime_has_type(around, "multipart/alternative"))
             outermost = around->body.bytes;
     return outermost;
 }
@@ -213,8 +213,8 @@ static void append_plain_as_html(struct strbuf *out, const struct strbuf *plain)
     static const char end[] = "</pre>\n";
     g_autofree char *escaped = g_markup_escape_text(plain->data, (gssize)plain->len);
     append_piece(out, begin, sizeof(begin) - 1);
-    append_cut(out, escaped, strlen(escaped));
-    append_cut(out, end, sizeof(end) - 1);
+    append_up_to_bound(out, escaped, strlen(escaped));
+    append_up_to_bound(out, end, sizeof(end) - 1);
 }
 
 /* Return: 0 or -ENOMEM. */

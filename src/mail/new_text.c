@@ -238,21 +238,21 @@ static bool is_forward(struct text_line line)
 }
 
 /* Returns true for "Sent from my iPhone". A person's line has a comma: "Sent from my desk, as usual". */
-static bool is_of_device(struct text_line line)
+static bool is_device_line(struct text_line line)
 {
     line = trim(line, "");
     return line.len <= MARK_MAX_BYTES && memchr(line.text, ',', line.len) == NULL &&
            has_phrase(line, begins, PHRASE_DEVICE);
 }
 
-static bool is_rule_or_of_device(struct text_line line)
+static bool is_rule_or_device_line(struct text_line line)
 {
-    return is_rule(line) || is_of_device(line);
+    return is_rule(line) || is_device_line(line);
 }
 
 /* Returns the label of a header line such as "Sent: Friday"; PHRASE_COUNT for any other line. A blank may be
  * before the colon (French), and the colon may be a wide one (Chinese, Japanese). */
-static enum phrase header_of(struct text_line line)
+static enum phrase header_label_of(struct text_line line)
 {
     line = trim(line, "*");
     size_t len = 0;
@@ -487,10 +487,10 @@ static bool is_header_block(const struct new_text *reading, struct text_line lin
     bool has_time = false;
     bool has_address = false;
     unsigned int without_label = 0;
-    if (header_of(line) == PHRASE_COUNT)
+    if (header_label_of(line) == PHRASE_COUNT)
         return false;
     for (unsigned int i = 0; i < HEADER_BLOCK_LINES && without_label <= HEADER_VALUE_LINES; i++) {
-        enum phrase header = header_of(line);
+        enum phrase header = header_label_of(line);
         struct evidence found = find_evidence(line);
         is_there[header] = true;
         has_time = has_time || (header == PHRASE_DATE && found.time);
@@ -560,7 +560,7 @@ static enum history find_history(const struct new_text *reading, struct text_lin
 
 /* Returns true if the text is clearly an answer. Quotes and headers alone do not prove that, since people
  * write them in first mails. */
-static bool is_answer(const struct new_text *reading, const char *at)
+static bool is_clearly_answer(const struct new_text *reading, const char *at)
 {
     while (at != NULL) {
         struct text_line line = read_line(reading, at);
@@ -613,7 +613,7 @@ static const char *read_line_or_attribution(struct new_text *reading, const char
         return line.next;
     }
     if (history == HISTORY_QUOTE || history == HISTORY_ATTRIBUTION) {
-        leave_out(reading, is_of_device);
+        leave_out(reading, is_device_line);
         if (history == HISTORY_ATTRIBUTION)
             return next;
         return reading->is_signature ? NULL : skip_rests(reading, line);
@@ -621,26 +621,26 @@ static const char *read_line_or_attribution(struct new_text *reading, const char
     bool is_end = history != HISTORY_NONE;
     bool begins_signature = !reading->is_signature && is_signature(reading, line);
     if (is_end || begins_signature)
-        leave_out(reading, is_rule_or_of_device);
+        leave_out(reading, is_rule_or_device_line);
     reading->is_signature |= begins_signature;
     if (!reading->is_signature && !is_end)
         keep_line(reading, line);
     return is_end ? NULL : line.next;
 }
 
-int new_text(struct strbuf *out, enum new_text_kind kind, const char *text, size_t len)
+int new_text_append(struct strbuf *out, enum new_text_kind kind, const char *text, size_t len)
 {
     struct new_text reading = {.out = out, .kind = kind, .begin = out->len, .end = text + len};
     const char *at = text;
     if (len == 0)
         return out->error;
-    if (kind == NEW_TEXT_OF_FIRST && is_answer(&reading, text))
+    if (kind == NEW_TEXT_OF_FIRST && is_clearly_answer(&reading, text))
         reading.kind = NEW_TEXT_OF_ANSWER;
     do {
         at = read_line_or_attribution(&reading, at);
     } while (at != NULL && out->error == 0);
     if (out->error == 0 && !reading.is_forward)
-        leave_out(&reading, is_of_device);
+        leave_out(&reading, is_device_line);
     if (out->len == reading.begin)
         strbuf_append(out, text, len);
     return out->error;

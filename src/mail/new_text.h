@@ -23,6 +23,6 @@ enum new_text_kind {
 
 /* Appends the new text, or the whole text if all of it is history, as in a forward without a comment. Accepts
  * any bytes, and does not change lines. Return: 0 or the buffer's error. */
-int new_text(struct strbuf *out, enum new_text_kind kind, const char *text, size_t len);
+int new_text_append(struct strbuf *out, enum new_text_kind kind, const char *text, size_t len);
 
 #endif

@@ -84,7 +84,7 @@ static bool is_in_set(GHashTable *set, const char *address)
     return g_hash_table_contains(set, lower);
 }
 
-static GHashTable *new_set(void)
+static GHashTable *new_address_set(void)
 {
     return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 }
@@ -124,8 +124,8 @@ static int find_recipients(enum reply_kind kind, const struct reply_original *or
     const struct email_content *head = original->head;
     bool has_reply_to = !is_empty(&head->reply_to) && !is_the_inbox(original, &head->reply_to);
     const struct address_list *senders = has_reply_to ? &head->reply_to : &head->from;
-    g_autoptr(GHashTable) taken = new_set();
-    g_autoptr(GHashTable) own = new_set();
+    g_autoptr(GHashTable) taken = new_address_set();
+    g_autoptr(GHashTable) own = new_address_set();
     for (size_t i = 0; i < original->own_addresses_len; i++)
         add_to_set(own, original->own_addresses[i]);
     if (original->inbox_address != NULL)

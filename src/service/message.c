@@ -172,7 +172,7 @@ static int add_attachment(struct message *message, const struct mime_entity *par
     struct message_attachment *attachment = &list[message->attachments_len++];
     *attachment = (struct message_attachment){.content_type = strdup(part->type),
                                               .encoding = transfer_encoding_name(part->header)};
-    mime_content_id(part->header, attachment->content_id);
+    mime_read_content_id(part->header, attachment->content_id);
     if (attachment->content_type == NULL || mime_name_file(part, count + 1, &attachment->name) != 0)
         return -ENOMEM;
     return random_uuid(attachment->id);

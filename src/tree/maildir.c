@@ -591,7 +591,7 @@ static int remove_message(struct tree *tree, uint64_t folder, const char *name)
     int error = find_message(tree, folder, name, &mail, &email);
     if (error != 0)
         return error;
-    uint64_t trashed = maildir_flag('T');
+    uint64_t trashed = maildir_flag_bit('T');
     if ((mail.flags & trashed) != 0)
         return maildir_memory_mark(tree->maildir->memory, email.inbox, mail.uid, NULL);
     const struct maildir_mark mark = {

@@ -39,8 +39,8 @@ static void check_charset(const uint8_t *bytes, size_t len)
     _cleanup_strbuf_ struct strbuf strict = STRBUF_INIT(1 << 20);
     _cleanup_strbuf_ struct strbuf lax = STRBUF_INIT(1 << 20);
     int strict_error =
-        charset_append(&strict, label, strlen(label), (const char *)bytes, len, CHARSET_REFUSE);
-    int error = charset_append(&lax, label, strlen(label), (const char *)bytes, len, CHARSET_REPLACE);
+        charset_append_utf8(&strict, label, strlen(label), (const char *)bytes, len, CHARSET_REFUSE);
+    int error = charset_append_utf8(&lax, label, strlen(label), (const char *)bytes, len, CHARSET_REPLACE);
     FUZZ_CHECK(error == 0);
     FUZZ_CHECK(g_utf8_validate_len(strbuf_str(&lax), lax.len, NULL) ||
                memchr(lax.data, '\0', lax.len) != NULL);

@@ -23,7 +23,7 @@ static const char *find_line(const char *at, const char *end, const char *line, 
 static void check(enum new_text_kind kind, const char *bytes, size_t len)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * len + 16);
-    FUZZ_CHECK(new_text(&text, kind, bytes, len) == 0);
+    FUZZ_CHECK(new_text_append(&text, kind, bytes, len) == 0);
     const char *from = bytes;
     const char *end = from + len;
     for (size_t at = 0; at < text.len;) {

@@ -25,7 +25,7 @@ TEST_WITH(sigterm_sigint_and_sighup_end_the_program, reset_signals, NULL)
     process_block_ending_signals(&ending);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++) {
         kill(getpid(), numbers[i]);
-        assert_int_equal(process_wait_for_end(&ending), numbers[i]);
+        assert_int_equal(process_wait_for_ending_signal(&ending), numbers[i]);
     }
 }
 
@@ -36,7 +36,7 @@ TEST_WITH(a_sighup_that_is_ignored_at_the_start_does_not_end_the_program, reset_
     process_block_ending_signals(&ending);
     kill(getpid(), SIGHUP);
     kill(getpid(), SIGTERM);
-    assert_int_equal(process_wait_for_end(&ending), SIGTERM);
+    assert_int_equal(process_wait_for_ending_signal(&ending), SIGTERM);
 }
 
 TEST_WITH(a_closed_pipe_does_not_end_the_program, reset_signals, NULL)

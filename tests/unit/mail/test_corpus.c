@@ -76,7 +76,7 @@ static void describe_text(const struct corpus_message *message, json_t *found)
         json_object_set_new(found, "readable_text", json_string(strbuf_str(&text)));
 
     _cleanup_strbuf_ struct strbuf added = STRBUF_INIT(TEXT_MAX_BYTES);
-    new_text(&added, NEW_TEXT_OF_ANSWER, strbuf_str(&text), text.len);
+    new_text_append(&added, NEW_TEXT_OF_ANSWER, strbuf_str(&text), text.len);
     if (json_object_get(message->expected, "new_text") != NULL)
         json_object_set_new(found, "new_text", json_string(strbuf_str(&added)));
 }

@@ -19,7 +19,7 @@ static uint64_t flags_of(const char *letters)
 {
     uint64_t flags = 0;
     for (; *letters != '\0'; letters++)
-        flags |= maildir_flag(*letters);
+        flags |= maildir_flag_bit(*letters);
     return flags;
 }
 
@@ -120,7 +120,7 @@ TEST(names_of_one_message_differ_only_in_flags)
 {
     struct maildir_name other = plain;
     other.has_info = true;
-    other.flags = maildir_flag('S');
+    other.flags = maildir_flag_bit('S');
     assert_true(maildir_name_is_same_message(&plain, &other));
     other.uid++;
     assert_false(maildir_name_is_same_message(&plain, &other));
@@ -136,8 +136,8 @@ TEST(only_letters_are_flags)
 {
     uint64_t all = 0;
     for (int c = 0; c < 256; c++)
-        all |= maildir_flag((char)c);
+        all |= maildir_flag_bit((char)c);
     assert_int_equal(all, (UINT64_C(1) << MAILDIR_LETTERS) - 1);
-    assert_int_equal(maildir_flag('\0'), 0);
-    assert_int_equal(maildir_flag('1'), 0);
+    assert_int_equal(maildir_flag_bit('\0'), 0);
+    assert_int_equal(maildir_flag_bit('1'), 0);
 }

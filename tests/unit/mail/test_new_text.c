@@ -22,7 +22,7 @@ static void check_kind(enum new_text_kind kind, const struct example *examples, 
 {
     for (size_t i = 0; i < len; i++) {
         _cleanup_strbuf_ struct strbuf added = STRBUF_INIT(10000);
-        assert_int_equal(0, new_text(&added, kind, examples[i].text, strlen(examples[i].text)));
+        assert_int_equal(0, new_text_append(&added, kind, examples[i].text, strlen(examples[i].text)));
         if (strcmp(strbuf_str(&added), examples[i].added) != 0)
             fail_msg("%s\n---- came to\n%s", examples[i].text, strbuf_str(&added));
     }
@@ -527,7 +527,7 @@ TEST(new_text_is_never_longer_than_the_text)
         for (unsigned int i = 0; i < 60; i++)
             strbuf_append_str(&text, pieces[g_rand_int_range(random, 0, (int)ARRAY_LEN(pieces))]);
         strbuf_append(&text, "\0x", 2);
-        assert_int_equal(0, new_text(&added, NEW_TEXT_OF_ANSWER, text.data, text.len));
+        assert_int_equal(0, new_text_append(&added, NEW_TEXT_OF_ANSWER, text.data, text.len));
         assert_in_range(added.len, 1, text.len + 1);
     }
     g_rand_free(random);
@@ -557,12 +557,13 @@ TEST(long_texts_are_read_in_linear_time)
         _cleanup_strbuf_ struct strbuf added = STRBUF_INIT(64 * 1000 * 1000);
         while (text.len < 300 * 1000)
             strbuf_append_str(&text, lines[i]);
-        assert_int_equal(0, new_text(&added, NEW_TEXT_OF_ANSWER, text.data, text.len));
+        assert_int_equal(0, new_text_append(&added, NEW_TEXT_OF_ANSWER, text.data, text.len));
         assert_in_range(added.len, 1, text.len + 1);
     }
 }
 
-/* new_text() joins the lines of an attribution in a buffer of 400 bytes, whose end the lines reach here. */
+/* new_text_append() joins the lines of an attribution in a buffer of 400 bytes, whose end the lines reach
+ * here. */
 TEST(a_beginning_of_an_attribution_without_its_end_is_new_text)
 {
     char text[1000];
@@ -570,7 +571,7 @@ TEST(a_beginning_of_an_attribution_without_its_end_is_new_text)
         for (int first = 1; first < total; first += 7) {
             int len = snprintf(text, sizeof(text), "On %0*d\n%0*d\nx\n", first, 1, total - first, 1);
             _cleanup_strbuf_ struct strbuf added = STRBUF_INIT(2000);
-            assert_int_equal(0, new_text(&added, NEW_TEXT_OF_ANSWER, text, (size_t)len));
+            assert_int_equal(0, new_text_append(&added, NEW_TEXT_OF_ANSWER, text, (size_t)len));
             assert_string_equal(text, strbuf_str(&added));
         }
     }
@@ -580,7 +581,7 @@ TEST(new_text_is_appended_up_to_the_bound)
 {
     _cleanup_strbuf_ struct strbuf added = STRBUF_INIT(20);
     strbuf_append_str(&added, "before\n");
-    assert_int_equal(0, new_text(&added, NEW_TEXT_OF_ANSWER, "a\n> b", 5));
+    assert_int_equal(0, new_text_append(&added, NEW_TEXT_OF_ANSWER, "a\n> b", 5));
     assert_string_equal("before\na\n", strbuf_str(&added));
-    assert_int_equal(-EMSGSIZE, new_text(&added, NEW_TEXT_OF_ANSWER, "a line of more bytes\n", 21));
+    assert_int_equal(-EMSGSIZE, new_text_append(&added, NEW_TEXT_OF_ANSWER, "a line of more bytes\n", 21));
 }

@@ -327,7 +327,7 @@ TEST_WITH(an_email_without_an_id_has_no_number, set_up, tear_down)
 
 static int mark(struct fixture *fixture, uint32_t uid, enum maildir_folder folder, char flag)
 {
-    const struct maildir_mark wanted = {.folder = folder, .has_info = true, .flags = maildir_flag(flag)};
+    const struct maildir_mark wanted = {.folder = folder, .has_info = true, .flags = maildir_flag_bit(flag)};
     return maildir_memory_mark(fixture->memory, INBOX, uid, &wanted);
 }
 
@@ -342,7 +342,7 @@ TEST_WITH(marks_survive_a_kill, set_up, tear_down)
     assert_int_equal(see(fixture, "ab", 0), 0);
     assert_int_equal(get(fixture, 'b', 0).folder, MAILDIR_CUR);
     assert_true(get(fixture, 'b', 0).has_info);
-    assert_int_equal(get(fixture, 'b', 0).flags, maildir_flag('x'));
+    assert_int_equal(get(fixture, 'b', 0).flags, maildir_flag_bit('x'));
     assert_int_equal(get(fixture, 'a', 0).folder, MAILDIR_NEW);
     assert_false(get(fixture, 'a', 0).has_info);
 }
@@ -653,10 +653,10 @@ TEST_WITH(the_marks_of_version_0_2_are_taken_over, set_up, tear_down)
     assert_int_equal(see(fixture, "edcba", 0), 0);
     assert_uid(fixture, 'a', 1);
     assert_int_equal(get(fixture, 'a', 0).folder, MAILDIR_CUR);
-    assert_int_equal(get(fixture, 'a', 0).flags, maildir_flag('F') | maildir_flag('S'));
+    assert_int_equal(get(fixture, 'a', 0).flags, maildir_flag_bit('F') | maildir_flag_bit('S'));
     assert_int_equal(get(fixture, 'a', 0).epoch_s, 1001);
     assert_uid(fixture, 'b', 2);
-    assert_int_equal(get(fixture, 'b', 0).flags, maildir_flag('x'));
+    assert_int_equal(get(fixture, 'b', 0).flags, maildir_flag_bit('x'));
     assert_uid(fixture, 'c', 3);
     assert_int_equal(get(fixture, 'c', 0).size, 12345678901);
     assert_uid(fixture, 'd', 4);
