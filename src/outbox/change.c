@@ -262,11 +262,10 @@ static int measure_receipt(struct outbox *outbox, struct row *row)
 static int save_change(struct connection *turn, const struct change *change)
 {
     const struct row *row = &change->next;
-    bool drops_request = row->kind == ITEM_MESSAGE && row->attempts == 0 && change->item->row.attempts > 0;
     if (row->state == ITEM_GONE)
         return spool_remove_row(turn, change->item->number);
     int error = spool_save_row(turn, row);
-    if (error == 0 && (change->request != NULL || drops_request))
+    if (error == 0 && row->state == ITEM_SENDING)
         error = spool_save_request(turn, row->number, change->request);
     if (error == 0 && change->is_counted)
         error = spool_count_sent(turn, row->quota_day);
@@ -381,7 +380,7 @@ static void apply_change_locked(struct outbox *outbox, struct change *change)
     change->reserved = OUTBOX_FOLDER_NONE;
     schedule_item_locked(outbox, item, change, from);
     if (item->row.state != from) {
-        item->failure = item_states[item->row.state].is_failure ? ++outbox->failures : 0;
+        item->failure = item_folder(item) == OUTBOX_FOLDER_FAILED ? ++outbox->failures : 0;
         item->is_failure_reported = false;
     }
     if (change->is_own_doing && !item->is_event_due) {

@@ -108,7 +108,7 @@ int claim_by_name(struct outbox *outbox, enum outbox_folder folder, const char *
 struct change {
     struct item *item;   /* claimed, or new; NULL if nothing changes. A new item gets the table's reference */
     struct row next;     /* the new row, owned; next.state is ITEM_GONE if the item is removed */
-    const char *request; /* the request to record with a row in ITEM_SENDING, borrowed; or NULL */
+    const char *request; /* in ITEM_SENDING, the request to record, borrowed; NULL if it is too long */
     bool is_new;         /* the item is in no table yet */
     bool is_forced;      /* the service answered already: the items in memory are updated even if the disk
                             fails */

@@ -140,21 +140,21 @@ enum {
 
 /* A state follows itself when only other fields of the row change: the name, the pool ids of pieces. */
 const struct item_state_facts item_states[ITEM_STATES] = {
-    [ITEM_GONE] = {NULL, TO(ITEM_WRITING) | AGAIN, NOWHERE, NOWHERE, false, false, false},
+    [ITEM_GONE] = {NULL, TO(ITEM_WRITING) | AGAIN, NOWHERE, NOWHERE, false, false},
     [ITEM_WRITING] = {"writing", TO(ITEM_WRITING) | AGAIN | TO(ITEM_INTERRUPTED) | TO(ITEM_FAILED), OUT,
-                      ATTACHED, false, false, false},
+                      ATTACHED, false, false},
     [ITEM_WAITING] = {"waiting", TO(ITEM_WRITING) | AGAIN | END | TO(ITEM_INTERRUPTED), OUT, ATTACHED, false,
-                      false, false},
+                      false},
     [ITEM_QUEUED] = {"queued", TO(ITEM_WRITING) | AGAIN | TO(ITEM_SENDING) | END | TO(ITEM_INTERRUPTED), OUT,
-                     NOWHERE, true, false, false},
-    [ITEM_SENDING] = {"sending", TO(ITEM_QUEUED) | TO(ITEM_SENT) | END, OUT, NOWHERE, true, false, false},
-    [ITEM_SENT] = {"sent", AGAIN, SENT, NOWHERE, false, false, true},
+                     NOWHERE, true, false},
+    [ITEM_SENDING] = {"sending", TO(ITEM_QUEUED) | TO(ITEM_SENT) | END, OUT, NOWHERE, true, false},
+    [ITEM_SENT] = {"sent", AGAIN, SENT, NOWHERE, false, true},
     [ITEM_UPLOADING] = {"uploading", TO(ITEM_WRITING) | AGAIN | TO(ITEM_UPLOADED) | TO(ITEM_FAILED), NOWHERE,
-                        ATTACHED, true, false, true},
-    [ITEM_UPLOADED] = {"uploaded", TO(ITEM_WRITING) | AGAIN, NOWHERE, ATTACHED, false, false, true},
-    [ITEM_FAILED] = {"failed", AGAIN, FAILED, FAILED, false, true, true},
-    [ITEM_UNKNOWN] = {"unknown outcome", AGAIN, FAILED, FAILED, false, true, true},
-    [ITEM_INTERRUPTED] = {"interrupted", AGAIN, FAILED, FAILED, false, true, true},
+                        ATTACHED, true, true},
+    [ITEM_UPLOADED] = {"uploaded", TO(ITEM_WRITING) | AGAIN, NOWHERE, ATTACHED, false, true},
+    [ITEM_FAILED] = {"failed", AGAIN, FAILED, FAILED, false, true},
+    [ITEM_UNKNOWN] = {"unknown outcome", AGAIN, FAILED, FAILED, false, true},
+    [ITEM_INTERRUPTED] = {"interrupted", AGAIN, FAILED, FAILED, false, true},
 };
 
 const char *item_kind_name(enum item_kind kind)
@@ -185,11 +185,6 @@ enum outbox_folder item_state_folder(enum item_state state, enum item_kind kind)
 
 /* ================================================================ items */
 
-enum {
-    RETRY_MIN_MS = 1000,
-    RETRY_MAX_MS = 15 * 60 * 1000,
-};
-
 struct item *item_new(uint64_t number, enum item_kind kind)
 {
     struct item *item = calloc(1, sizeof(*item));
@@ -198,7 +193,7 @@ struct item *item_new(uint64_t number, enum item_kind kind)
     item->number = number;
     item->refs = 1;
     item->row = (struct row){.number = number, .position = number, .kind = kind};
-    item->schedule.backoff = (struct backoff){.min_ms = RETRY_MIN_MS, .max_ms = RETRY_MAX_MS};
+    item->schedule.backoff = (struct backoff){.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS};
     return item;
 }
 

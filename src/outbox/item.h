@@ -129,7 +129,6 @@ struct item_state_facts {
     enum outbox_folder message_folder; /* the folder where a message in this state shows */
     enum outbox_folder attachment_folder;
     bool is_unsettled; /* the item was handed in, and its outcome is not known yet */
-    bool is_failure;
     bool has_receipt;
 };
 extern const struct item_state_facts item_states[ITEM_STATES];
@@ -144,6 +143,8 @@ enum outbox_folder item_state_folder(enum item_state state, enum item_kind kind)
 
 enum {
     ITEM_WRITERS_MAX = 16, /* remembered writers; if more processes wrote, every process counts as a writer */
+    BACKOFF_MIN_MS = 1000, /* of an item, and of a suspension */
+    BACKOFF_MAX_MS = 15 * 60 * 1000,
 };
 
 enum item_claim {

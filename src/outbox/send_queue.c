@@ -114,8 +114,6 @@ void send_queue_wake(struct item *item)
 /* ================================================================ suspensions */
 
 enum {
-    WAIT_MIN_MS = 1000,
-    WAIT_MAX_MS = 15 * 60 * 1000,
     UNAUTHORIZED_MS = 60 * 1000, /* the user may replace the key at any time */
     REST_MS = 500, /* a worker begins the next message sooner, so a queue is sent without rests */
     ALONE_MS = 2 * 1000,
@@ -125,7 +123,7 @@ enum {
 void suspension_init(struct suspension *suspension, bool is_careful)
 {
     *suspension = (struct suspension){.is_careful = is_careful,
-                                      .backoff = {.min_ms = WAIT_MIN_MS, .max_ms = WAIT_MAX_MS}};
+                                      .backoff = {.min_ms = BACKOFF_MIN_MS, .max_ms = BACKOFF_MAX_MS}};
 }
 
 bool suspension_begin_try(struct suspension *suspension, int64_t now_ms, struct suspension_try *ret_try)
