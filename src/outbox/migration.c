@@ -63,11 +63,6 @@ bool migration_is_leftover(const char *name)
     return false;
 }
 
-bool migration_is_own_file(const char *name)
-{
-    return strcmp(name, VERSION_FILE) == 0;
-}
-
 /* ---------------------------------------------------------------- reading */
 
 static const char *get_text(const json_t *object, const char *key)

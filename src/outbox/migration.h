@@ -18,7 +18,5 @@ int migration_run(struct spool *spool, char **ret_reason);
 
 /* Returns true if version 0.2 or an unfinished copy left the file, which the caller removes. */
 bool migration_is_leftover(const char *name);
-/* Returns true if the file belongs to the spool and is no content. */
-bool migration_is_own_file(const char *name);
 
 #endif

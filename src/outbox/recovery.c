@@ -117,12 +117,12 @@ static int sweep_file(void *context, const char *name, uint64_t number)
         spool_discard_content(spool, number);
     else if (migration_is_leftover(name))
         unlinkat(spool_dir_fd(spool), name, 0);
-    else if (!migration_is_own_file(name))
+    else
         spool_quarantine(spool, name, number != 0 ? "the database does not know it" : "it is foreign");
     return 0;
 }
 
-/* No two items should have one name; if they do, the second gets a number. */
+/* Two items have the same name if the disk failed: then the second gets a number. */
 static int show_all(struct recovery *recovery)
 {
     struct outbox *outbox = recovery->outbox;
@@ -145,7 +145,8 @@ static int show_all(struct recovery *recovery)
     return 0;
 }
 
-/* Takes the greater of both counts: the user may remove sent messages, or put an older database in place. */
+/* Takes the greater of two counts: the user may have removed sent messages, whose rows are gone; or the disk
+ * failed, and a row was saved again without its count. */
 static void count_sent(struct recovery *recovery)
 {
     struct quota *quota = &recovery->outbox->quota;

@@ -565,7 +565,7 @@ int spool_scan(struct spool *spool, int (*visit)(void *context, const char *name
             return -errno;
         bool is_file = entry->d_type == DT_REG || entry->d_type == DT_UNKNOWN;
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-            strcmp(entry->d_name, QUARANTINE) != 0 &&
+            strcmp(entry->d_name, QUARANTINE) != 0 && strcmp(entry->d_name, VERSION_FILE) != 0 &&
             strncmp(entry->d_name, DATABASE_NAME, strlen(DATABASE_NAME)) != 0)
             error = visit(context, entry->d_name, is_file ? parse_name(entry->d_name) : 0);
     }

@@ -104,7 +104,8 @@ void spool_discard_content(struct spool *spool, uint64_t number);
 /* Removes the contents of the pieces of `from` that `except` (may be NULL) does not have. */
 void spool_remove_pieces(struct spool *spool, const struct row *from, const struct row *except);
 
-/* Calls `visit` with each file; `number` is 0 unless it is a content. An error of `visit` ends the walk. */
+/* Calls `visit` with each file but the database and the version; `number` is 0 unless the file is a content.
+ * An error of `visit` ends the walk. */
 int spool_scan(struct spool *spool, int (*visit)(void *context, const char *name, uint64_t number),
                void *context);
 /* Moves a file into the folder "quarantine", under another name if its own is taken there, and logs `why`. */
