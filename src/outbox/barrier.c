@@ -97,18 +97,6 @@ void outbox_await_release(struct outbox *outbox, enum outbox_folder folder, cons
         error = wait_until(outbox->config.clock, &outbox->changed, &outbox->lock, until_ms, NULL);
 }
 
-/* A program that waits here reads `events` next, so the barrier waits for the events too. */
-static bool has_event_due_locked(const struct barrier *barrier)
-{
-    GHashTableIter position;
-    void *item;
-    g_hash_table_iter_init(&position, barrier->outbox->table.by_number);
-    while (barrier->outbox->events_due > 0 && g_hash_table_iter_next(&position, NULL, &item))
-        if (((const struct item *)item)->is_event_due && is_awaited(barrier, item))
-            return true;
-    return false;
-}
-
 /* Returns 0 if all items are settled; -EAGAIN if an item has to wait; else -EINPROGRESS, for example because
  * a program still writes an attachment. */
 static int check_settled_locked(const struct barrier *barrier)
@@ -132,7 +120,8 @@ static int check_settled_locked(const struct barrier *barrier)
             return -EAGAIN;
         state = -EINPROGRESS;
     }
-    return state == 0 && has_event_due_locked(barrier) ? -EINPROGRESS : state;
+    /* A program that waits here reads `events` next. */
+    return state == 0 && outbox->events_due > 0 ? -EINPROGRESS : state;
 }
 
 /* Each failure is reported to all barriers that waited for the item, and once to the session that handed the

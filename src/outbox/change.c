@@ -383,10 +383,7 @@ static void apply_change_locked(struct outbox *outbox, struct change *change)
         item->failure = item_folder(item) == OUTBOX_FOLDER_FAILED ? ++outbox->failures : 0;
         item->is_failure_reported = false;
     }
-    if (change->is_own_doing && !item->is_event_due) {
-        item->is_event_due = true;
-        outbox->events_due++;
-    }
+    outbox->events_due += change->is_settling;
     if (change->is_counted)
         quota_count(&outbox->quota, item->row.quota_day);
     send_queue_place(&outbox->queue, item);
@@ -395,13 +392,14 @@ static void apply_change_locked(struct outbox *outbox, struct change *change)
         end_awaiting_locked(outbox, item);
 }
 
-/* The listener gets one name in each call: if the name changes, a first call with the old name precedes. */
+/* The listener gets one name in each call, so a changed name takes two calls: the old one leaves, the new one
+ * appears. */
 static void notify_move(struct outbox *outbox, const struct change *change)
 {
     const struct outbox_listener *listener = &outbox->config.listener;
     const struct row *old = &change->next; /* apply_change_locked() put the old row there */
     enum outbox_folder from = item_state_folder(old->state, old->kind);
-    if (!change->is_own_doing || listener->item_moved == NULL || from == OUTBOX_FOLDER_NONE)
+    if (!change->is_settling || listener->item_moved == NULL || from == OUTBOX_FOLDER_NONE)
         return;
     pthread_mutex_lock(&outbox->lock);
     enum outbox_folder to = item_folder(change->item);
@@ -427,7 +425,7 @@ void change_apply(struct outbox *outbox, struct change *changes, size_t len)
     pthread_cond_broadcast(&outbox->changed);
     pthread_mutex_unlock(&outbox->lock);
     for (size_t i = 0; i < len; i++) {
-        const struct item *item = changes[i].item; /* another thread may have claimed a new item */
+        const struct item *item = changes[i].item;
         if (changes[i].is_new || changes[i].next.state != ITEM_GONE) {
             notify_move(outbox, &changes[i]);
             continue;
@@ -539,13 +537,14 @@ static void commit_settling(struct outbox *outbox, struct change *change, int er
 {
     struct item *item = change->item;
     enum item_state state = change->next.state;
-    change->is_own_doing = item_states[state].has_receipt && !item_states[state].is_unsettled;
-    if (change->is_own_doing) {
+    change->is_settling = item_states[state].has_receipt && !item_states[state].is_unsettled;
+    if (change->is_settling) {
         change->next.finished_ms = outbox_realtime_ms(outbox);
         for (size_t i = 0; i < change->next.pieces_len; i++)
             change->next.pieces[i].content = 0; /* a settled message does not need its attachments */
     }
-    if (error == 0 && change_commit(outbox, change, 1) == 0 && change->is_own_doing) {
+    bool is_settled = error == 0 && change_commit(outbox, change, 1) == 0 && change->is_settling;
+    if (is_settled) {
         const struct row *row = &item->row; /* no other thread changes the row during the claim */
         enum event_kind event = state == ITEM_SENT       ? EVENT_SENT
                                 : state == ITEM_UPLOADED ? EVENT_UPLOADED
@@ -554,9 +553,7 @@ static void commit_settling(struct outbox *outbox, struct change *change, int er
     }
     change_release(outbox, change);
     LOCK_GUARD(&outbox->lock);
-    if (item->is_event_due)
-        outbox->events_due--;
-    item->is_event_due = false;
+    outbox->events_due -= is_settled;
     pthread_cond_broadcast(&outbox->changed);
 }
 

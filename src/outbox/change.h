@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How items change: the state behind `struct outbox`, claims, and changes.
+ * How items change: `struct outbox`, claims, and changes.
  *
  * Model. A thread that wants to change an item *claims* the item first; one thread at a time has the claim.
  * The thread then makes a *change*: it copies the row, edits the copy, and commits it, alone or with changes
@@ -112,7 +112,7 @@ struct change {
     bool is_new;         /* the item is in no table yet */
     bool is_forced;      /* the service answered already: the items in memory are updated even if the disk
                             fails */
-    bool is_own_doing;   /* this program, not a system call, caused the change: the listener is called */
+    bool is_settling;    /* settles the item: an event and a call of the listener follow */
     bool is_counted;     /* adds one to the count of emails sent on next.quota_day */
     const struct piece *pooled; /* a file that the pool now has, borrowed; or NULL */
     uint64_t awaits; /* in ITEM_WAITING, the number of the unfinished attachment (schedule.awaits); else 0 */

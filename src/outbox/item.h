@@ -200,7 +200,6 @@ struct item {
     pid_t session; /* the session that handed the item in or last opened it for writing (writer_session()) */
     uint64_t failure;         /* outbox->failures when the item failed; 0 if it did not fail */
     bool is_failure_reported; /* a barrier of `session` has reported the failure */
-    bool is_event_due;        /* the item is settled, and its event is not published yet */
 };
 
 /* Returns an item with one reference, whose row has a number, a position and a kind; NULL when out of memory.

@@ -60,7 +60,7 @@ struct outbox_entry {
     struct outbox_stat stat;
 };
 
-struct outbox_listing { /* a snapshot, in order of hand-in, a receipt behind its content */
+struct outbox_listing { /* a snapshot, in order of hand-in, a receipt after its content */
     struct outbox_entry *entries;
     size_t len;
 };

@@ -84,7 +84,7 @@ struct item *send_queue_find_upload(const struct item_table *table, const struct
     return NULL;
 }
 
-/* The first message of a sequence holds up the messages behind it, to keep the order. A message that a
+/* The first message of a sequence holds up its later messages, to keep the order. A message that a
  * program has open for writing is skipped, because it may stay open for ever. An item that was put off is
  * tried after the others, because the service, or a gateway, may put it off every time. */
 struct item *send_queue_find(const struct send_queue *queue, const struct item_table *table,

@@ -41,7 +41,7 @@ void send_queue_place(struct send_queue *queue, struct item *item);
 /* Removes the item from its list, if it is in one. */
 void send_queue_remove(struct item *item);
 
-/* Returns the next message behind `after` (NULL: from the first) whose quiet time is over, or NULL. Lowers
+/* Returns the next message after `after` (NULL: from the first) whose quiet time is over, or NULL. Lowers
  * *ret_until_ms to the end of the next quiet time. */
 struct item *send_queue_find_quiet(const struct send_queue *queue, const struct item *after, int64_t now_ms,
                                    int64_t *ret_until_ms);

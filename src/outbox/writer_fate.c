@@ -41,7 +41,7 @@ static bool read_proc(pid_t pid, const char *name, char *ret_content, size_t siz
     return true;
 }
 
-/* Returns the number behind `field` ("\nTgid:") in /proc/<pid>/status, or 0. */
+/* Returns the number after `field` ("\nTgid:") in /proc/<pid>/status, or 0. */
 static uint64_t read_status(pid_t pid, const char *field, int base)
 {
     char status[4096];
