@@ -9,8 +9,6 @@
 #include <fuse_lowlevel.h>
 #include <limits.h>
 #include <poll.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,7 +17,6 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -54,29 +51,19 @@ __attribute__((format(printf, 2, 0))) static void take_message(enum fuse_log_lev
 
 /* ---------------------------------------------------------------- unmounting by fusermount3 */
 
-/* Runs fusermount3 in a process with no signal blocked. An unmount waits for answers of the daemon, so a
- * thread of the daemon that made it would keep a killed daemon from dying. `how` is another option than -u.
- * Return: 0; -EBUSY when fusermount3 failed; another -errno when it could not be run. */
+/* A process must unmount: an unmount waits for answers of the daemon, so a thread of the daemon that made it
+ * would keep a killed daemon from dying. `how` is another option than -u. Return: as fs_mountpoint_unmount().
+ */
 static int run_fusermount(const char *how, const char *mountpoint)
 {
     const char *const arguments[] = {"fusermount3", "-u", how, "--", mountpoint, NULL};
-    posix_spawnattr_t attributes;
-    sigset_t none;
-    pid_t child;
+    g_autoptr(GError) error = NULL;
     int status = 0;
-    sigemptyset(&none);
-    posix_spawnattr_init(&attributes);
-    posix_spawnattr_setsigmask(&attributes, &none);
-    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK);
-    int error = posix_spawnp(&child, arguments[0], NULL, &attributes, (char *const *)(const void *)arguments,
-                             environ);
-    posix_spawnattr_destroy(&attributes);
-    if (error != 0)
-        return -error;
-    while (waitpid(child, &status, 0) < 0)
-        if (errno != EINTR)
-            return -errno;
-    return WIFEXITED(status) && WEXITSTATUS(status) == 0 ? 0 : -EBUSY;
+    if (g_spawn_sync(NULL, (char **)(uintptr_t)arguments, NULL,
+                     G_SPAWN_SEARCH_PATH | G_SPAWN_CHILD_INHERITS_STDIN, NULL, NULL, NULL, NULL, &status,
+                     &error))
+        return status == 0 ? 0 : -EBUSY;
+    return g_error_matches(error, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT) ? -ENOENT : -EIO;
 }
 
 int fs_mountpoint_unmount(const char *mountpoint)
