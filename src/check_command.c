@@ -302,7 +302,7 @@ static void check_fuse(struct check *check)
     const char *mount_options = check->options->mount_options;
     bool is_for_others = mount_options != NULL && (strstr(mount_options, "allow_other") != NULL ||
                                                    strstr(mount_options, "allow_root") != NULL);
-    _cleanup_free_ char *trouble = fs_device_trouble();
+    _cleanup_free_ char *trouble = fs_find_device_problem();
     if (trouble != NULL)
         report(check, "fuse", failed, "%s", trouble);
     else if (prctl(PR_CAPBSET_READ, CAP_SYS_ADMIN) == 0)

@@ -34,7 +34,7 @@ void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct 
     clock_condition_init(&notifier->changed);
 }
 
-static void *work(void *argument)
+static void *run_notifier(void *argument)
 {
     struct notifier *notifier = argument;
     bool must_pause = false; /* a notification was made since the last pause */
@@ -56,7 +56,7 @@ static void *work(void *argument)
         }
         pthread_mutex_unlock(&notifier->lock);
         if (must_answer_readers)
-            stream_readers_answer(notifier->readers);
+            stream_readers_wake(notifier->readers);
         /* Ignores errors: the kernel does not know the inode, or the mount has ended. */
         if (invalidation != NULL && invalidation->name[0] != '\0')
             fuse_lowlevel_notify_inval_entry(notifier->fuse, invalidation->ino, invalidation->name,
@@ -88,7 +88,7 @@ void notifier_wait(struct notifier *notifier, struct cancel *cancel)
 
 int notifier_start(struct notifier *notifier)
 {
-    int error = thread_start(&notifier->thread, "fs-notifier", work, notifier);
+    int error = thread_start(&notifier->thread, "fs-notifier", run_notifier, notifier);
     notifier->is_running = error == 0;
     return error;
 }
@@ -112,7 +112,7 @@ void notifier_release(struct notifier *notifier)
     pthread_mutex_destroy(&notifier->lock);
 }
 
-static void push(struct notifier *notifier, uint64_t ino, const char *name)
+static void queue_invalidation(struct notifier *notifier, uint64_t ino, const char *name)
 {
     size_t name_size = strlen(name) + 1;
     LOCK_GUARD(&notifier->lock);
@@ -134,12 +134,12 @@ static void push(struct notifier *notifier, uint64_t ino, const char *name)
 
 static void changed(void *context, uint64_t ino, const char *gone_name)
 {
-    push(context, ino, gone_name != NULL ? gone_name : "");
+    queue_invalidation(context, ino, gone_name != NULL ? gone_name : "");
 }
 
-void notifier_forget_content(struct notifier *notifier, uint64_t ino)
+void notifier_invalidate_content(struct notifier *notifier, uint64_t ino)
 {
-    push(notifier, ino, "");
+    queue_invalidation(notifier, ino, "");
 }
 
 static void stream_grew(void *context)

@@ -49,7 +49,7 @@ void notifier_stop(struct notifier *notifier);
 void notifier_release(struct notifier *notifier);
 
 /* Queues an invalidation of the file's content and attributes. Does not wait. */
-void notifier_forget_content(struct notifier *notifier, uint64_t ino);
+void notifier_invalidate_content(struct notifier *notifier, uint64_t ino);
 
 /* Waits until all invalidations queued so far have been carried out. Gives up after NOTIFIER_WAIT_MS, since a
  * notification may wait for another request, which in turn waits for the caller's. Must not be called while

@@ -21,7 +21,7 @@ static struct operations *operations_of(fuse_req_t fuse)
     return fuse_req_userdata(fuse);
 }
 
-static const struct tree_caller *begin(struct fs_request *request, fuse_req_t fuse)
+static const struct tree_caller *begin_request(struct fs_request *request, fuse_req_t fuse)
 {
     request_begin(request, operations_of(fuse)->requests, fuse);
     return &request->caller;
@@ -46,7 +46,7 @@ static void give_first_content(struct operations *operations, fuse_ino_t ino, st
      * that change may have come before this one. */
     if (fuse_lowlevel_notify_store(operations->fuse, ino, 0, &bytes, 0) == 0 &&
         !tree_is_first_content_current(handle))
-        notifier_forget_content(operations->notifier, ino);
+        notifier_invalidate_content(operations->notifier, ino);
     tree_data_release(&data);
 }
 
@@ -54,8 +54,8 @@ static void give_first_content(struct operations *operations, fuse_ino_t ino, st
 
 static bool is_watch_helper(const struct operations *operations, const struct tree_caller *caller)
 {
-    return watch_helper_is(operations->notifier->watch_helper, caller->pid) ||
-           watch_helper_is(operations->notifier->message_helper, caller->pid);
+    return watch_helper_has_pid(operations->notifier->watch_helper, caller->pid) ||
+           watch_helper_has_pid(operations->notifier->message_helper, caller->pid);
 }
 
 enum {
@@ -74,7 +74,7 @@ static void op_lookup(fuse_req_t fuse, fuse_ino_t parent, const char *name)
     const struct operations *operations = operations_of(fuse);
     struct fs_request request;
     struct tree_entry entry;
-    const struct tree_caller *caller = begin(&request, fuse);
+    const struct tree_caller *caller = begin_request(&request, fuse);
     /* The watch helper can only create a file whose lookup finds nothing. */
     int error = is_watch_helper(operations, caller) && tree_is_announced(parent)
                     ? -ENOENT
@@ -99,26 +99,27 @@ static void op_getattr(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *f
 {
     struct fs_request request;
     struct tree_attributes attributes;
-    int error = tree_get_attributes(operations_of(fuse)->tree, begin(&request, fuse), ino, &attributes);
+    int error =
+        tree_get_attributes(operations_of(fuse)->tree, begin_request(&request, fuse), ino, &attributes);
     reply_attributes(request_end(&request), operations_of(fuse)->tree, error, &attributes);
 }
 
-static struct timespec time_to_set(int to_set, int field, int field_now, struct timespec given)
+static struct timespec convert_time(int to_set, int field, int field_now, struct timespec given)
 {
     if ((to_set & field_now) != 0)
         return (struct timespec){.tv_nsec = UTIME_NOW};
     return (to_set & field) != 0 ? given : (struct timespec){.tv_nsec = UTIME_OMIT};
 }
 
-static struct tree_change change_to_make(const struct stat *stat, int to_set)
+static struct tree_change convert_change(const struct stat *stat, int to_set)
 {
     struct tree_change change = {
         .mode = stat->st_mode,
         .uid = stat->st_uid,
         .gid = stat->st_gid,
         .size = stat->st_size,
-        .times = {time_to_set(to_set, FUSE_SET_ATTR_ATIME, FUSE_SET_ATTR_ATIME_NOW, stat->st_atim),
-                  time_to_set(to_set, FUSE_SET_ATTR_MTIME, FUSE_SET_ATTR_MTIME_NOW, stat->st_mtim)},
+        .times = {convert_time(to_set, FUSE_SET_ATTR_ATIME, FUSE_SET_ATTR_ATIME_NOW, stat->st_atim),
+                  convert_time(to_set, FUSE_SET_ATTR_MTIME, FUSE_SET_ATTR_MTIME_NOW, stat->st_mtim)},
     };
     static const struct {
         int theirs;
@@ -143,10 +144,10 @@ static void op_setattr(fuse_req_t fuse, fuse_ino_t ino, struct stat *stat, int t
                        struct fuse_file_info *file)
 {
     struct tree *tree = operations_of(fuse)->tree;
-    const struct tree_change change = change_to_make(stat, to_set);
+    const struct tree_change change = convert_change(stat, to_set);
     struct fs_request request;
     struct tree_attributes attributes;
-    const struct tree_caller *caller = begin(&request, fuse);
+    const struct tree_caller *caller = begin_request(&request, fuse);
     int error = tree_set_attributes(tree, caller, ino, file != NULL ? handle_of(file) : NULL, &change);
     if (error == 0)
         error = tree_get_attributes(tree, caller, ino, &attributes);
@@ -157,7 +158,8 @@ static void op_readlink(fuse_req_t fuse, fuse_ino_t ino)
 {
     struct fs_request request;
     char target[PATH_MAX + 1];
-    int error = tree_read_link(operations_of(fuse)->tree, begin(&request, fuse), ino, target, sizeof(target));
+    int error =
+        tree_read_link(operations_of(fuse)->tree, begin_request(&request, fuse), ino, target, sizeof(target));
     request_end(&request);
     if (error != 0)
         reply_status(fuse, error);
@@ -183,7 +185,7 @@ static void make_entry(fuse_req_t fuse, fuse_ino_t parent, const char *name,
     struct tree *tree = operations_of(fuse)->tree;
     struct fs_request request;
     struct tree_entry entry;
-    int error = tree_make(tree, begin(&request, fuse), parent, name, what, &entry);
+    int error = tree_make(tree, begin_request(&request, fuse), parent, name, what, &entry);
     reply_entry(request_end(&request), tree, error, &entry);
 }
 
@@ -210,7 +212,7 @@ static void op_link(fuse_req_t fuse, fuse_ino_t ino, fuse_ino_t new_parent, cons
 static void op_unlink(fuse_req_t fuse, fuse_ino_t parent, const char *name)
 {
     struct fs_request request;
-    int error = tree_unlink(operations_of(fuse)->tree, begin(&request, fuse), parent, name);
+    int error = tree_unlink(operations_of(fuse)->tree, begin_request(&request, fuse), parent, name);
     reply_status(request_end(&request), error);
 }
 
@@ -223,8 +225,8 @@ static void op_rename(fuse_req_t fuse, fuse_ino_t parent, const char *name, fuse
                       const char *new_name, unsigned int flags)
 {
     struct fs_request request;
-    int error = tree_rename(operations_of(fuse)->tree, begin(&request, fuse), parent, name, new_parent,
-                            new_name, flags);
+    int error = tree_rename(operations_of(fuse)->tree, begin_request(&request, fuse), parent, name,
+                            new_parent, new_name, flags);
     reply_status(request_end(&request), error);
 }
 
@@ -235,7 +237,7 @@ static void op_open(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file
     struct operations *operations = operations_of(fuse);
     struct fs_request request;
     struct tree_handle *handle = NULL;
-    int error = tree_open(operations->tree, begin(&request, fuse), ino, file->flags, &handle);
+    int error = tree_open(operations->tree, begin_request(&request, fuse), ino, file->flags, &handle);
     request_end(&request);
     if (error == 0)
         give_first_content(operations, ino, handle);
@@ -249,7 +251,7 @@ static void op_create(fuse_req_t fuse, fuse_ino_t parent, const char *name, mode
     struct fs_request request;
     struct tree_handle *handle = NULL;
     struct tree_entry entry;
-    const struct tree_caller *caller = begin(&request, fuse);
+    const struct tree_caller *caller = begin_request(&request, fuse);
     int error = is_watch_helper(operations, caller)
                     ? tree_create_announced(operations->tree, parent, name, &entry, &handle)
                     : tree_create(operations->tree, caller, parent, name, mode, file->flags, &entry, &handle);
@@ -263,7 +265,7 @@ static void op_read(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t offset, 
     struct tree_data data;
     int error;
     if (tree_handle_caching(handle) == TREE_CACHE_STREAM) {
-        const struct tree_caller *caller = begin(&request, fuse);
+        const struct tree_caller *caller = begin_request(&request, fuse);
         struct cancel *cancel = (file->flags & O_NONBLOCK) == 0 ? caller->cancel : NULL;
         error = stream_read(operations_of(fuse)->readers, handle, size, offset, cancel, &data);
         request_end(&request);
@@ -279,7 +281,7 @@ static void op_write(fuse_req_t fuse, fuse_ino_t ino, const char *bytes, size_t 
     const struct operations *operations = operations_of(fuse);
     struct tree_handle *handle = handle_of(file);
     struct fs_request request;
-    const struct tree_caller *caller = begin(&request, fuse);
+    const struct tree_caller *caller = begin_request(&request, fuse);
     ssize_t written = tree_write(handle, caller, bytes, size, offset);
     /* After `echo sync >ctl`, `ls` lists the new emails, and watchers have seen them. */
     if (tree_is_barrier(ino)) {
@@ -293,7 +295,7 @@ static void op_fallocate(fuse_req_t fuse, fuse_ino_t ino, int mode, off_t offset
                          struct fuse_file_info *file)
 {
     struct fs_request request;
-    int error = tree_allocate(handle_of(file), begin(&request, fuse), mode, offset, len);
+    int error = tree_allocate(handle_of(file), begin_request(&request, fuse), mode, offset, len);
     reply_status(request_end(&request), error);
 }
 
@@ -301,7 +303,7 @@ static void op_fallocate(fuse_req_t fuse, fuse_ino_t ino, int mode, off_t offset
 static void op_lseek(fuse_req_t fuse, fuse_ino_t ino, off_t offset, int whence, struct fuse_file_info *file)
 {
     struct fs_request request;
-    off_t found = tree_seek(handle_of(file), begin(&request, fuse), ino, offset, whence);
+    off_t found = tree_seek(handle_of(file), begin_request(&request, fuse), ino, offset, whence);
     request_end(&request);
     if (found < 0)
         reply_status(fuse, (int)found);
@@ -312,7 +314,7 @@ static void op_lseek(fuse_req_t fuse, fuse_ino_t ino, off_t offset, int whence, 
 static void op_flush(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file)
 {
     struct fs_request request;
-    int error = tree_flush(handle_of(file), begin(&request, fuse));
+    int error = tree_flush(handle_of(file), begin_request(&request, fuse));
     reply_status(request_end(&request), error);
 }
 
@@ -325,7 +327,7 @@ static void op_release(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *f
 {
     struct tree_handle *handle = handle_of(file);
     if (tree_handle_caching(handle) == TREE_CACHE_STREAM)
-        stream_forget(operations_of(fuse)->readers, handle);
+        stream_drop_poll(operations_of(fuse)->readers, handle);
     tree_release(handle);
     reply_status(fuse, 0);
 }
@@ -363,7 +365,7 @@ static void op_opendir(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *f
 {
     struct fs_request request;
     struct tree_dir *dir = NULL;
-    int error = tree_open_dir(operations_of(fuse)->tree, begin(&request, fuse), ino, &dir);
+    int error = tree_open_dir(operations_of(fuse)->tree, begin_request(&request, fuse), ino, &dir);
     reply_open_dir(request_end(&request), error, dir);
 }
 
@@ -374,7 +376,8 @@ static bool put_entry(void *context, const char *name, const struct tree_entry *
     size_t left = part->size - part->used;
     size_t needed;
     if (part->has_attributes) {
-        const struct fuse_entry_param parameters = request_entry(operations_of(part->fuse)->tree, entry);
+        const struct fuse_entry_param parameters =
+            request_convert_entry(operations_of(part->fuse)->tree, entry);
         needed = fuse_add_direntry_plus(part->fuse, end, left, name, &parameters, (off_t)next);
     } else {
         needed = fuse_add_direntry(part->fuse, end, left, name, &entry->attributes.stat, (off_t)next);
@@ -424,7 +427,7 @@ static void op_fsyncdir(fuse_req_t fuse, fuse_ino_t ino, int is_data_only, struc
 {
     const struct operations *operations = operations_of(fuse);
     struct fs_request request;
-    const struct tree_caller *caller = begin(&request, fuse);
+    const struct tree_caller *caller = begin_request(&request, fuse);
     int error = tree_sync_folder(operations->tree, caller, ino);
     if (tree_is_barrier(ino))
         wait_for_watch_helpers(operations, caller->cancel);

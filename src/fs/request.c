@@ -23,13 +23,13 @@ enum {
     ERRNO_MAX = 511, /* the kernel rejects an answer with a higher errno, and the request would hang */
 };
 
-static uint64_t bit_of(int signal_number)
+static uint64_t signal_bit(int signal_number)
 {
     return UINT64_C(1) << (signal_number - 1);
 }
 
 /* Returns the mask in the line of /proc/TASK/status that begins with `line_start`, or 0 if there is none. */
-static uint64_t mask_of(const char *status, const char *line_start)
+static uint64_t read_signal_mask(const char *status, const char *line_start)
 {
     const char *line = strstr(status, line_start);
     return line == NULL ? 0 : strtoull(line + strlen(line_start), NULL, 16);
@@ -37,7 +37,8 @@ static uint64_t mask_of(const char *status, const char *line_start)
 
 bool request_signals_only_inform(pid_t task)
 {
-    const uint64_t informing = bit_of(SIGCHLD) | bit_of(SIGCONT) | bit_of(SIGURG) | bit_of(SIGWINCH);
+    const uint64_t informing =
+        signal_bit(SIGCHLD) | signal_bit(SIGCONT) | signal_bit(SIGURG) | signal_bit(SIGWINCH);
     char path[32];
     char status[PROC_STATUS_MAX_BYTES];
     snprintf(path, sizeof(path), "/proc/%d/status", (int)task);
@@ -48,8 +49,8 @@ bool request_signals_only_inform(pid_t task)
     if (len <= 0)
         return false;
     status[len] = '\0';
-    uint64_t pending = mask_of(status, "\nSigPnd:") | mask_of(status, "\nShdPnd:");
-    pending &= ~mask_of(status, "\nSigBlk:");
+    uint64_t pending = read_signal_mask(status, "\nSigPnd:") | read_signal_mask(status, "\nShdPnd:");
+    pending &= ~read_signal_mask(status, "\nSigBlk:");
     return (pending & ~informing) == 0;
 }
 
@@ -80,7 +81,7 @@ static void check_signals(struct worker_job *job)
 }
 
 /* libfuse calls this with its own lock of the request held. */
-static void interrupted(fuse_req_t fuse, void *context)
+static void on_interrupt(fuse_req_t fuse, void *context)
 {
     struct fs_request *request = context;
     struct request_list *list = request->list;
@@ -130,8 +131,8 @@ void request_begin(struct fs_request *request, struct request_list *list, fuse_r
     pthread_mutex_unlock(&list->lock);
     if (is_closed)
         cancel_set(&request->cancel);
-    /* Calls interrupted() at once if an interrupt has already come. */
-    fuse_req_interrupt_func(fuse, interrupted, request);
+    /* Calls on_interrupt() at once if an interrupt has already come. */
+    fuse_req_interrupt_func(fuse, on_interrupt, request);
 }
 
 fuse_req_t request_end(struct fs_request *request)
@@ -160,7 +161,7 @@ void reply_status(fuse_req_t fuse, int error)
     fuse_reply_err(fuse, -error);
 }
 
-struct fuse_entry_param request_entry(const struct tree *tree, const struct tree_entry *entry)
+struct fuse_entry_param request_convert_entry(const struct tree *tree, const struct tree_entry *entry)
 {
     struct fuse_entry_param parameters = {
         .ino = entry->ino,
@@ -178,7 +179,7 @@ void reply_entry(fuse_req_t fuse, struct tree *tree, int error, const struct tre
         reply_status(fuse, error);
         return;
     }
-    const struct fuse_entry_param parameters = request_entry(tree, entry);
+    const struct fuse_entry_param parameters = request_convert_entry(tree, entry);
     if (fuse_reply_entry(fuse, &parameters) != 0)
         tree_forget(tree, entry->ino, 1);
 }
@@ -265,7 +266,7 @@ void reply_create(fuse_req_t fuse, struct tree *tree, int error, const struct tr
         reply_status(fuse, error);
         return;
     }
-    const struct fuse_entry_param parameters = request_entry(tree, entry);
+    const struct fuse_entry_param parameters = request_convert_entry(tree, entry);
     fill_file(handle, file);
     if (fuse_reply_create(fuse, &parameters, file) != 0) {
         tree_release(handle);

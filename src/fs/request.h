@@ -83,6 +83,6 @@ void reply_data(fuse_req_t fuse, int error, struct tree_data *data);
 void reply_count(fuse_req_t fuse, ssize_t count);
 
 /* Converts an entry to the kernel's form, with the owner and mode of tree_show_as(). */
-struct fuse_entry_param request_entry(const struct tree *tree, const struct tree_entry *entry);
+struct fuse_entry_param request_convert_entry(const struct tree *tree, const struct tree_entry *entry);
 
 #endif

@@ -33,7 +33,7 @@ struct request_thread {
     _Alignas(struct fuse_in_header) char message[BUFFER_BYTES];
 };
 
-static void carry_out(const struct request_loop *loop, char *message, size_t len)
+static void process_message(const struct request_loop *loop, char *message, size_t len)
 {
     const struct fuse_buf buffer = {.mem = message, .size = len};
     fuse_session_process_buf(loop->fuse, &buffer);
@@ -77,7 +77,7 @@ static int64_t now_ns(void)
 /* Receives a message without waiting. Return: its length; 0 when there is none, or its request was
  * interrupted before it was read; -errno when the mount has ended. Does not use libfuse, which prints an
  * error if the mount ends during the read. */
-static ssize_t receive(struct request_thread *thread)
+static ssize_t receive_message(struct request_thread *thread)
 {
     ssize_t len = read(fuse_session_fd(thread->loop->fuse), thread->message, sizeof(thread->message));
     if (len < 0)
@@ -85,28 +85,28 @@ static ssize_t receive(struct request_thread *thread)
     return len > 0 ? len : -ENODEV;
 }
 
-/* Polls with receive() for up to SPIN_NS; other threads run between two attempts. */
-static ssize_t receive_soon(struct request_thread *thread)
+/* Polls with receive_message() for up to SPIN_NS; other threads run between two attempts. */
+static ssize_t receive_message_soon(struct request_thread *thread)
 {
     const struct request_loop *loop = thread->loop;
-    ssize_t len = receive(thread);
+    ssize_t len = receive_message(thread);
     int64_t until_ns = len == 0 && loop->may_spin ? now_ns() + SPIN_NS : 0;
     while (len == 0 && !loop->is_ending && now_ns() < until_ns) {
         sched_yield();
-        len = receive(thread);
+        len = receive_message(thread);
     }
     return len;
 }
 
 /* Waits for a message. Return: its length; 0 when the threads are to end; -errno when the mount has
  * ended. */
-static ssize_t await_message(struct request_thread *thread)
+static ssize_t wait_for_message(struct request_thread *thread)
 {
     const struct request_loop *loop = thread->loop;
     struct pollfd events[] = {{.fd = fuse_session_fd(loop->fuse), .events = POLLIN},
                               {.fd = loop->end_fd, .events = POLLIN}};
     ssize_t len = 0;
-    while (!loop->is_ending && (len = receive_soon(thread)) == 0)
+    while (!loop->is_ending && (len = receive_message_soon(thread)) == 0)
         if (poll(events, ARRAY_LEN(events), -1) < 0 && errno != EINTR)
             return -errno;
     return len;
@@ -139,7 +139,7 @@ static int add_thread(struct request_loop *loop)
 
 /* Waits until this thread is to lead; polls before it sleeps, since short requests often follow one another.
  * Returns false if enough threads wait already. */
-static bool lead(struct request_loop *loop)
+static bool wait_to_lead(struct request_loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
     bool is_first = !loop->is_led;
@@ -162,7 +162,7 @@ static bool lead(struct request_loop *loop)
 }
 
 /* Ends the leader's lead. Returns false if no thread waits to lead. */
-static bool call_next(struct request_loop *loop)
+static bool hand_over_lead(struct request_loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
     bool is_called = loop->waiting > 0;
@@ -185,16 +185,16 @@ static void end_all_threads(const struct request_loop *loop)
 
 /* Leads: reads messages and carries them out. Before the first message that may wait, another thread is
  * called or started to lead; if none can be started, requests wait in the kernel until this thread is done.
- * Returns the last result of await_message(); if it is not above 0, this thread still leads. */
-static ssize_t take_messages(struct request_thread *thread)
+ * Returns the last result of wait_for_message(); if it is not above 0, this thread still leads. */
+static ssize_t lead_until_hand_over(struct request_thread *thread)
 {
     ssize_t len;
-    while ((len = await_message(thread)) > 0 && is_answered_at_once(thread->message, (size_t)len))
-        carry_out(thread->loop, thread->message, (size_t)len);
+    while ((len = wait_for_message(thread)) > 0 && is_answered_at_once(thread->message, (size_t)len))
+        process_message(thread->loop, thread->message, (size_t)len);
     if (len > 0) {
-        if (!call_next(thread->loop))
+        if (!hand_over_lead(thread->loop))
             (void)add_thread(thread->loop);
-        carry_out(thread->loop, thread->message, (size_t)len);
+        process_message(thread->loop, thread->message, (size_t)len);
     }
     return len;
 }
@@ -204,8 +204,8 @@ static void *run_thread(void *argument)
     struct request_thread *thread = argument;
     struct request_loop *loop = thread->loop;
     ssize_t len = 1;
-    while (len > 0 && lead(loop))
-        len = take_messages(thread);
+    while (len > 0 && wait_to_lead(loop))
+        len = lead_until_hand_over(thread);
     if (len < 0) {
         fuse_session_exit(loop->fuse);
         end_all_threads(loop);
@@ -214,13 +214,13 @@ static void *run_thread(void *argument)
     }
     /* The last close of a message may wait in the device when the threads are to end. */
     for (int i = 0; len == 0 && i < LAST_REQUESTS_MAX; i++) {
-        ssize_t last_len = receive(thread);
+        ssize_t last_len = receive_message(thread);
         if (last_len <= 0)
             break;
-        carry_out(loop, thread->message, (size_t)last_len);
+        process_message(loop, thread->message, (size_t)last_len);
     }
     if (len <= 0)
-        call_next(loop);
+        hand_over_lead(loop);
     free(thread);
     /* After the unlock, the loop may be released. */
     LOCK_GUARD(&loop->lock);

@@ -34,8 +34,8 @@ enum {
 static _Thread_local struct strbuf *collected;
 
 /* Logs a message as one line. Messages below a warning are dropped. */
-__attribute__((format(printf, 2, 0))) static void take_message(enum fuse_log_level level, const char *format,
-                                                               va_list arguments)
+__attribute__((format(printf, 2, 0))) static void log_library_message(enum fuse_log_level level,
+                                                                      const char *format, va_list arguments)
 {
     char line[LINE_MAX_BYTES];
     if (level > FUSE_LOG_WARNING)
@@ -123,7 +123,7 @@ static char *mount_options(const struct fs_session_config *config)
 }
 
 /* "fuse: unknown option(s): `-o x'\n" → "unknown option(s): `-o x'" */
-static char *reason_of_library(const struct strbuf *messages)
+static char *make_option_reason(const struct strbuf *messages)
 {
     static const char prefix[] = "fuse: ";
     const char *text = strbuf_str(messages);
@@ -148,7 +148,7 @@ static int new_fuse_session(struct fs_session *session, const struct fs_session_
     if (options == NULL)
         return -ENOMEM;
     if (!config->is_debug)
-        fuse_set_log_func(take_message); /* applies to the whole program */
+        fuse_set_log_func(log_library_message); /* applies to the whole program */
     collected = &messages;
     if (fuse_opt_add_arg(&arguments, "inboxfs") == 0 && fuse_opt_add_arg(&arguments, "-o") == 0 &&
         fuse_opt_add_arg(&arguments, options) == 0 &&
@@ -159,7 +159,7 @@ static int new_fuse_session(struct fs_session *session, const struct fs_session_
     collected = NULL;
     fuse_opt_free_args(&arguments);
     if (session->operations.fuse == NULL)
-        *ret_reason = reason_of_library(&messages);
+        *ret_reason = make_option_reason(&messages);
     return session->operations.fuse == NULL ? -EINVAL : 0;
 }
 
@@ -174,7 +174,7 @@ static int new_fuse_session(struct fs_session *session, const struct fs_session_
  * that is being removed. For a filesystem that was cut off while files are open it fails with ENOTCONN. If it
  * succeeds, another filesystem has got the number.
  */
-static bool is_gone(const struct fs_session *session)
+static bool is_filesystem_gone(const struct fs_session *session)
 {
 #ifdef SYS_ustat
     char status[64]; /* struct ustat has 32 bytes at most; nothing in it is of interest */
@@ -229,7 +229,7 @@ int fs_session_new(const struct fs_session_config *config, struct fs_session **r
 }
 
 /* This statx(2) makes no request, since this program would wait for itself. */
-static dev_t mounted_device(const char *mountpoint)
+static dev_t find_device_at(const char *mountpoint)
 {
     struct statx status;
     if (statx(AT_FDCWD, mountpoint, AT_STATX_DONT_SYNC | AT_NO_AUTOMOUNT, STATX_TYPE, &status) != 0)
@@ -237,7 +237,7 @@ static dev_t mounted_device(const char *mountpoint)
     return makedev(status.stx_dev_major, status.stx_dev_minor);
 }
 
-char *fs_device_trouble(void)
+char *fs_find_device_problem(void)
 {
     _cleanup_close_ int device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
     char *trouble = NULL;
@@ -255,14 +255,14 @@ int fs_session_mount(struct fs_session *session, char **ret_reason)
     if (fuse_session_mount(session->operations.fuse, session->mountpoint) != 0) {
         int error = errno != 0 ? -errno : -EIO;
         struct strbuf reason = STRBUF_INIT(OPTIONS_MAX_BYTES);
-        _cleanup_free_ char *trouble = fs_device_trouble();
+        _cleanup_free_ char *trouble = fs_find_device_problem();
         strbuf_appendf(&reason, "%s: cannot be mounted on: %s", session->mountpoint,
                        trouble != NULL ? trouble : strerror(-error));
         *ret_reason = strbuf_take(&reason, NULL);
         return error;
     }
     session->is_mounted = true;
-    session->device = mounted_device(session->mountpoint);
+    session->device = find_device_at(session->mountpoint);
     return 0;
 }
 
@@ -292,20 +292,20 @@ int fs_session_start(struct fs_session *session)
 
 /* After `fusermount3 -uz` the session continues while files are open, and another filesystem may be mounted
  * there. */
-static bool has_mountpoint(const struct fs_session *session)
+static bool is_at_mountpoint(const struct fs_session *session)
 {
     return session->is_mounted && !fuse_session_exited(session->operations.fuse) &&
-           mounted_device(session->mountpoint) == session->device;
+           find_device_at(session->mountpoint) == session->device;
 }
 
-static void end_mount(struct fs_session *session)
+static void end_and_detach_mount(struct fs_session *session)
 {
     int ends[2];
     if (!session->is_mounted)
         return;
     /* If the mount point is not ours any more, a descriptor that poll(2) reports as broken takes the place of
      * the device: libfuse then assumes that the mount has ended, and does not unmount what is now there. */
-    if (!has_mountpoint(session) && pipe2(ends, O_CLOEXEC) == 0) {
+    if (!is_at_mountpoint(session) && pipe2(ends, O_CLOEXEC) == 0) {
         close(ends[0]);
         if (dup3(ends[1], fuse_session_fd(session->operations.fuse), O_CLOEXEC) < 0)
             log_debug("cannot close the FUSE device before the end");
@@ -333,13 +333,13 @@ void fs_session_stop(struct fs_session *session)
         notifier_stop(&session->notifier);
         watch_helper_stop(session->watch_helper);
         watch_helper_stop(&session->message_helper);
-        if (has_mountpoint(session))
+        if (is_at_mountpoint(session))
             fs_mountpoint_unmount(session->mountpoint);
         request_loop_stop(&session->loop);
-        if (is_gone(session))
+        if (is_filesystem_gone(session))
             tree_close_handles(session->operations.tree);
     }
-    end_mount(session);
+    end_and_detach_mount(session);
 }
 
 void fs_session_free(struct fs_session *session)

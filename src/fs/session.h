@@ -36,7 +36,7 @@ int fs_session_new(const struct fs_session_config *config, struct fs_session **r
                    char **ret_reason);
 
 /* Returns the reason why /dev/fuse cannot be opened (caller frees), or NULL if it can. */
-char *fs_device_trouble(void);
+char *fs_find_device_problem(void);
 
 /* Mounts. Requests wait in the kernel until fs_session_start(). Return: 0 or -errno with *ret_reason (caller
  * frees). A program that goes into the background must fork before this call. */

@@ -66,7 +66,7 @@ void stream_poll(struct stream_readers *readers, fuse_req_t request, struct tree
     fuse_reply_poll(request, is_readable ? POLLIN | POLLRDNORM : 0);
 }
 
-void stream_readers_answer(struct stream_readers *readers)
+void stream_readers_wake(struct stream_readers *readers)
 {
     GHashTableIter position;
     gpointer poll;
@@ -86,10 +86,10 @@ void stream_readers_close(struct stream_readers *readers)
     pthread_mutex_lock(&readers->lock);
     readers->is_closed = true;
     pthread_mutex_unlock(&readers->lock);
-    stream_readers_answer(readers);
+    stream_readers_wake(readers);
 }
 
-void stream_forget(struct stream_readers *readers, const struct tree_handle *handle)
+void stream_drop_poll(struct stream_readers *readers, const struct tree_handle *handle)
 {
     LOCK_GUARD(&readers->lock);
     g_hash_table_remove(readers->polls, handle);

@@ -36,12 +36,12 @@ void stream_poll(struct stream_readers *readers, fuse_req_t request, struct tree
                  struct fuse_pollhandle *poll);
 
 /* Wakes all readers, and notifies the kernel of all polls. Must not be called from within a request. */
-void stream_readers_answer(struct stream_readers *readers);
+void stream_readers_wake(struct stream_readers *readers);
 
 /* From now on, makes all reads that find nothing return the end of the file at once. */
 void stream_readers_close(struct stream_readers *readers);
 
 /* Drops the handle's poll. To be called before the handle is released. */
-void stream_forget(struct stream_readers *readers, const struct tree_handle *handle);
+void stream_drop_poll(struct stream_readers *readers, const struct tree_handle *handle);
 
 #endif

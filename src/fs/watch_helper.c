@@ -89,7 +89,7 @@ static _Noreturn void read_packets(int fd, struct watch_helper_shared *shared)
     }
 }
 
-static _Noreturn void become_helper(int fd, pid_t daemon, struct watch_helper_shared *shared)
+static _Noreturn void run_process(int fd, pid_t daemon, struct watch_helper_shared *shared)
 {
     struct sigaction by_default = {.sa_handler = SIG_DFL};
     sigset_t none;
@@ -133,7 +133,7 @@ static int start_process(struct watch_helper *helper)
     if (pid < 0)
         return -errno;
     if (pid == 0)
-        become_helper(read_end, daemon, helper->shared);
+        run_process(read_end, daemon, helper->shared);
     helper->pid = pid;
     helper->fd = TAKE_FD(write_end);
     return 0;
@@ -147,7 +147,7 @@ static void kill_process(struct watch_helper *helper)
         kill(helper->pid, SIGKILL);
 }
 
-static void reap(struct watch_helper *helper)
+static void reap_process(struct watch_helper *helper)
 {
     int pid = atomic_exchange(&helper->pid, 0);
     while (pid > 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
@@ -201,7 +201,7 @@ static int restart_process(struct watch_helper *helper)
     int64_t until_ms = helper->started_ms + RESTART_MS;
     int error = 0;
     kill_process(helper);
-    reap(helper);
+    reap_process(helper);
     helper->shared->done = helper->taken; /* no process is left to create the files */
     pthread_mutex_lock(&helper->lock);
     while (!helper->is_ending && error == 0)
@@ -213,7 +213,7 @@ static int restart_process(struct watch_helper *helper)
     return start_process(helper);
 }
 
-static void hand_over(struct watch_helper *helper, const char *paths, size_t len, unsigned long count)
+static void deliver_packet(struct watch_helper *helper, const char *paths, size_t len, unsigned long count)
 {
     int error = send_packet(helper, paths, len);
     while (error == -EPIPE)
@@ -225,8 +225,8 @@ static void hand_over(struct watch_helper *helper, const char *paths, size_t len
 
 /* Takes as many paths as fit into one packet, or one inode number whose path is to be found. Returns the
  * length of the paths, 0 if the queue is empty. */
-static size_t pop_locked(struct watch_helper *helper, char ret_paths[PACKET_MAX_BYTES],
-                         unsigned long *ret_count, uint64_t *ret_ino)
+static size_t pop_packet_locked(struct watch_helper *helper, char ret_paths[PACKET_MAX_BYTES],
+                                unsigned long *ret_count, uint64_t *ret_ino)
 {
     size_t len = 0;
     *ret_count = 0;
@@ -243,7 +243,7 @@ static size_t pop_locked(struct watch_helper *helper, char ret_paths[PACKET_MAX_
     return len;
 }
 
-static void *run_announcing(void *argument)
+static void *run_thread(void *argument)
 {
     struct watch_helper *helper = argument;
     char paths[PACKET_MAX_BYTES];
@@ -251,7 +251,7 @@ static void *run_announcing(void *argument)
     while (!helper->is_ending) {
         unsigned long count;
         uint64_t ino;
-        size_t len = pop_locked(helper, paths, &count, &ino);
+        size_t len = pop_packet_locked(helper, paths, &count, &ino);
         if (len == 0) {
             pthread_cond_wait(&helper->changed, &helper->lock);
             continue;
@@ -264,7 +264,7 @@ static void *run_announcing(void *argument)
                 paths[0] = '\0';
             len = strlen(paths) + 1;
         }
-        hand_over(helper, paths, len, count);
+        deliver_packet(helper, paths, len, count);
         pthread_mutex_lock(&helper->lock);
     }
     pthread_mutex_unlock(&helper->lock);
@@ -282,7 +282,7 @@ int watch_helper_start(struct watch_helper *helper, dev_t device, const char *mo
         return -ENAMETOOLONG;
     memcpy(helper->shared->mountpoint, mountpoint, size);
     helper->shared->device = device;
-    int error = thread_start(&helper->thread, "fs-announce", run_announcing, helper);
+    int error = thread_start(&helper->thread, "fs-announce", run_thread, helper);
     helper->is_running = error == 0;
     return error;
 }
@@ -304,7 +304,7 @@ void watch_helper_release(struct watch_helper *helper)
 {
     watch_helper_stop(helper);
     kill_process(helper);
-    reap(helper);
+    reap_process(helper);
     g_queue_clear_full(&helper->queue, free);
     if (helper->shared != NULL)
         munmap(helper->shared, sizeof(*helper->shared));
@@ -345,7 +345,7 @@ void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct c
                          cancel);
 }
 
-bool watch_helper_is(const struct watch_helper *helper, pid_t pid)
+bool watch_helper_has_pid(const struct watch_helper *helper, pid_t pid)
 {
     int process = helper->pid;
     return process > 0 && pid == process;

@@ -86,6 +86,6 @@ void watch_helper_announce(struct watch_helper *helper, const char *path, uint64
 void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct cancel *cancel);
 
 /* Returns true if `pid` is the process. */
-bool watch_helper_is(const struct watch_helper *helper, pid_t pid);
+bool watch_helper_has_pid(const struct watch_helper *helper, pid_t pid);
 
 #endif

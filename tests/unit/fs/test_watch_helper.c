@@ -79,9 +79,9 @@ TEST_WITH(reported_mail_is_created_in_order, set_up, tear_down)
         snprintf(name, sizeof(name), "file %d", i);
         assert_true(is_there(fixture, name));
     }
-    assert_true(watch_helper_is(&fixture->helper, fixture->helper.pid));
-    assert_false(watch_helper_is(&fixture->helper, getpid()));
-    assert_false(watch_helper_is(&fixture->helper, 0));
+    assert_true(watch_helper_has_pid(&fixture->helper, fixture->helper.pid));
+    assert_false(watch_helper_has_pid(&fixture->helper, getpid()));
+    assert_false(watch_helper_has_pid(&fixture->helper, 0));
 }
 
 /* The queue is limited, but a helper that gets a few paths at a time never fills it. */
@@ -180,7 +180,7 @@ TEST_WITH(a_helper_that_could_not_be_forked_is_started_later, set_up, tear_down)
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){0, before.rlim_max}), 0);
     assert_int_equal(watch_helper_init(&fixture->helper), -EMFILE);
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
-    assert_false(watch_helper_is(&fixture->helper, 0));
+    assert_false(watch_helper_has_pid(&fixture->helper, 0));
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
     watch_helper_announce(&fixture->helper, "file", 0);
     assert_true(appears(fixture, "file"));
