@@ -75,14 +75,13 @@ static int compile(sqlite3 *db, const char *sql, unsigned int flags, sqlite3_stm
     return error_of_reading(db, sqlite3_prepare_v3(db, sql, -1, flags, ret_statement, NULL));
 }
 
-/* `text_life`: SQLITE_TRANSIENT copies texts, SQLITE_STATIC does not. */
-static int bind_all(sqlite3_stmt *statement, const char *types, va_list arguments,
-                    sqlite3_destructor_type text_life)
+static int bind_all(sqlite3_stmt *statement, const char *types, va_list arguments)
 {
     int result = SQLITE_OK;
     for (int i = 0; types[i] != '\0' && result == SQLITE_OK; i++) {
         if (types[i] == 's') {
-            result = sqlite3_bind_text(statement, i + 1, va_arg(arguments, const char *), -1, text_life);
+            result =
+                sqlite3_bind_text(statement, i + 1, va_arg(arguments, const char *), -1, SQLITE_TRANSIENT);
         } else if (types[i] == 'i') {
             result = sqlite3_bind_int64(statement, i + 1, va_arg(arguments, int64_t));
         } else {
@@ -100,7 +99,7 @@ static int prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, c
     sqlite3_stmt *statement = NULL;
     int error = compile(db, sql, 0, &statement);
     if (error == 0)
-        error = bind_all(statement, types, arguments, SQLITE_TRANSIENT);
+        error = bind_all(statement, types, arguments);
     if (error != 0) {
         sqlite3_finalize(statement);
         return error;
@@ -227,7 +226,7 @@ static int begin(struct statements *statements, size_t number, sqlite3_stmt **re
             return error;
     }
     *ret_statement = *statement;
-    int error = bind_all(*statement, types, arguments, SQLITE_STATIC);
+    int error = bind_all(*statement, types, arguments);
     return error != 0 ? error : query_step(*statement);
 }
 

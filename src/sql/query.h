@@ -70,7 +70,7 @@ int statements_integers(struct statements *statements, size_t number, int64_t *r
                         const char *types, ...);
 
 /* Binds the parameters of a statement and steps to its first row. Return: 1; 0 when there is no row; or
- * -errno. The caller must call statements_end() in any case; texts and blobs are borrowed until then. */
+ * -errno. The caller must call statements_end() in any case; blobs are borrowed until then. */
 int statements_begin(struct statements *statements, size_t number, sqlite3_stmt **ret_statement,
                      const char *types, ...);
 void statements_end(sqlite3_stmt *statement);
