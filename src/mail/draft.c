@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "base/strbuf.h"
@@ -22,6 +23,14 @@
 enum {
     REQUEST_MAX_BYTES = 40 * 1000 * 1000,
 };
+
+static size_t blank_len(const char *bytes, size_t len)
+{
+    size_t blank = 0;
+    while (blank < len && character_is_blank(bytes[blank]))
+        blank++;
+    return blank;
+}
 
 /* ---- answers: fields of the user, completed by those of the answered email */
 
@@ -47,7 +56,7 @@ static int read_answer(struct draft_reading *reading, const char *bytes, size_t 
     from_email.is_from_email = true;
     reading->is_answer = true;
     int error = draft_read_json(&from_email, answered, strlen(answered));
-    size_t blank = draft_blank_len(bytes, len);
+    size_t blank = blank_len(bytes, len);
     bool is_json = blank < len && bytes[blank] == '{';
     if (error == 0)
         error = is_json ? draft_read_json(reading, bytes, len) : draft_read_answer_text(reading, bytes, len);
@@ -102,7 +111,7 @@ static int refuse_no_recipients(struct draft_reading *reading)
  * off. Any other text is a body alone. */
 static bool may_have_fields(const char *bytes, size_t len)
 {
-    size_t blank = draft_blank_len(bytes, len);
+    size_t blank = blank_len(bytes, len);
     size_t name_len = 0;
     while (name_len < len && bytes[name_len] > ' ' && bytes[name_len] < 0x7f && bytes[name_len] != ':')
         name_len++;
@@ -215,7 +224,7 @@ static int write_request(const struct draft_reading *reading, char **ret_request
 /* Returns true for the beginning of a JSON array. A header cannot begin with "[" and a JSON value. */
 static bool is_json_list(const char *bytes, size_t len)
 {
-    size_t next = len > 0 && bytes[0] == '[' ? 1 + draft_blank_len(bytes + 1, len - 1) : len;
+    size_t next = len > 0 && bytes[0] == '[' ? 1 + blank_len(bytes + 1, len - 1) : len;
     return next < len && strchr("{[\"", bytes[next]) != NULL;
 }
 
@@ -230,7 +239,7 @@ static int read_message(struct draft_reading *reading, const char *bytes, size_t
     bytes += mark_len;
     len -= mark_len;
 
-    size_t blank = draft_blank_len(bytes, len);
+    size_t blank = blank_len(bytes, len);
     if (blank == len)
         return reason_give(reading->ret_reason, -EBADMSG, "not a message: it is empty");
     if (bytes[blank] == '{' && json_has_too_many_values(bytes, len, DRAFT_JSON_VALUES_MAX))

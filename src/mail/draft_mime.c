@@ -19,6 +19,30 @@
 #include "mail/reason.h"
 #include "mail/transfer_encoding.h"
 
+enum {
+    NOT_CARRIED_MAX = 32, /* descriptions; one more says "and more" */
+};
+
+static gboolean has_same_letters(const void *one, const void *other)
+{
+    return strcasecmp(one, other) == 0;
+}
+
+/* Adds a description of a part of the message that the request cannot express, unless already noted. */
+__attribute__((format(printf, 2, 3))) static void note_not_carried(struct draft_reading *reading,
+                                                                   const char *format, ...)
+{
+    GPtrArray *list = reading->not_carried;
+    if (list->len > NOT_CARRIED_MAX)
+        return;
+    va_list arguments;
+    va_start(arguments, format);
+    g_autofree char *words = g_strdup_vprintf(format, arguments);
+    va_end(arguments);
+    if (!g_ptr_array_find_with_equal_func(list, words, has_same_letters, NULL))
+        g_ptr_array_add(list, g_strdup(list->len == NOT_CARRIED_MAX ? "and more" : words));
+}
+
 /* ---- header sections: any file may be put into the outbox, and mime.h accepts any bytes, so the header
  * sections of the message and of its parts are checked against the grammar of RFC 5322 */
 
@@ -248,7 +272,7 @@ static int read_other_header(struct draft_reading *reading, struct span name)
         return reason_give(reading->ret_reason, -EBADMSG,
                            "%.*s: no such header; Attach: NAME attaches a file of attachments/", shown,
                            name.bytes);
-    draft_note_not_carried(reading, "the header %.*s", shown, name.bytes);
+    note_not_carried(reading, "the header %.*s", shown, name.bytes);
     return 0;
 }
 
@@ -340,19 +364,18 @@ static bool is_incomplete_message(const struct mime_entity *part)
 static int note_attachment(struct draft_reading *reading, const struct mime_entity *part, const char *name)
 {
     if (is_incomplete_message(part))
-        draft_note_not_carried(reading, "what the type of %s, %s, says besides", name, part->type);
+        note_not_carried(reading, "what the type of %s, %s, says besides", name, part->type);
     if (!mime_has_type(part, "text/"))
         return 0;
     int is_file = mime_is_file(part);
     if (is_file == 0)
-        draft_note_not_carried(reading, "%s as a text of the message: it is attached, as %s", part->type,
-                               name);
+        note_not_carried(reading, "%s as a text of the message: it is attached, as %s", part->type, name);
     if (is_file <= 0)
         return is_file;
     _cleanup_free_ char *charset = NULL;
     int error = mime_read_parameter(part->header, "Content-Type", "charset", &charset);
     if (charset != NULL && strcasecmp(charset, "utf-8") != 0 && strcasecmp(charset, "us-ascii") != 0)
-        draft_note_not_carried(reading, "the charset of %s, %.40s", name, charset);
+        note_not_carried(reading, "the charset of %s, %.40s", name, charset);
     return error;
 }
 
@@ -370,12 +393,12 @@ static int read_attachment(struct draft_reading *reading, const struct mime_enti
         transfer_encoding_decode(part->header, part->body, true, &draft_part.bytes, &draft_part.len, &words);
     if (error != 0)
         return refuse_content(reading, part, error, words);
-    draft_part.name = g_strdup(name);
-    draft_part.content_type = g_strdup(part->type);
-    g_array_append_val(reading->parts, draft_part);
     char content_id[MIME_CONTENT_ID_SIZE];
     mime_read_content_id(part->header, content_id);
-    g_ptr_array_add(reading->content_ids, g_strdup(content_id));
+    draft_part.name = g_strdup(name);
+    draft_part.content_type = g_strdup(part->type);
+    draft_part.content_id = g_strdup(content_id);
+    g_array_append_val(reading->parts, draft_part);
     return note_attachment(reading, part, name);
 }
 
@@ -405,10 +428,9 @@ static int begin_entity(void *context, const struct mime_entity *entity)
     struct span text = {entity->header.bytes, (size_t)(end - entity->header.bytes)};
     int error = entity->around == NULL ? 0 : read_header_section(reading, where, text, &section);
     if (error == 0 && mime_has_type(entity, "multipart/signed"))
-        draft_note_not_carried(reading,
-                               "multipart/signed: the signature is attached, and cannot be verified");
+        note_not_carried(reading, "multipart/signed: the signature is attached, and cannot be verified");
     if (error == 0 && mime_has_type(entity, "multipart/encrypted"))
-        draft_note_not_carried(reading, "multipart/encrypted: its parts are attached one by one");
+        note_not_carried(reading, "multipart/encrypted: its parts are attached one by one");
     return error;
 }
 
@@ -438,9 +460,10 @@ static void note_content_ids(struct draft_reading *reading)
     if (reading->html == NULL || reading->parts->len == 0)
         return;
     g_autoptr(GHashTable) parts = g_hash_table_new(g_str_hash, g_str_equal);
-    for (unsigned int i = 0; i < reading->parts->len; i++)
-        g_hash_table_insert(parts, reading->content_ids->pdata[i],
-                            g_array_index(reading->parts, struct draft_part, i).name);
+    for (unsigned int i = 0; i < reading->parts->len; i++) {
+        const struct draft_part *part = &g_array_index(reading->parts, struct draft_part, i);
+        g_hash_table_insert(parts, part->content_id, part->name);
+    }
     const char *at = reading->html;
     while ((at = strcasestr(at, "cid:")) != NULL) {
         const char *escaped = at + strlen("cid:");
@@ -448,7 +471,7 @@ static void note_content_ids(struct draft_reading *reading)
         g_autofree char *id = g_uri_unescape_segment(escaped, at, NULL);
         const char *name = id == NULL || *id == '\0' ? NULL : g_hash_table_lookup(parts, id);
         if (name != NULL)
-            draft_note_not_carried(reading, "Content-ID of %s: the html names it as cid:%s", name, id);
+            note_not_carried(reading, "Content-ID of %s: the html names it as cid:%s", name, id);
     }
 }
 

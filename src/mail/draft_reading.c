@@ -6,23 +6,18 @@
 
 #include <errno.h>
 #include <glib.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/cleanup.h"
 #include "mail/reason.h"
-
-enum {
-    NOT_CARRIED_MAX = 32, /* descriptions; one more says "and more" */
-};
 
 void draft_parts_free(struct draft_part *parts, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
         free(parts[i].name);
         free(parts[i].content_type);
+        free(parts[i].content_id);
         free(parts[i].bytes);
     }
     g_free(parts);
@@ -35,7 +30,6 @@ void draft_reading_init(struct draft_reading *reading, char **ret_reason)
         .attachment_names = g_ptr_array_new_null_terminated(0, g_free, true),
         .in_reply_to = g_ptr_array_new_null_terminated(0, g_free, true),
         .references = g_ptr_array_new_null_terminated(0, g_free, true),
-        .content_ids = g_ptr_array_new_null_terminated(0, g_free, true),
         .not_carried = g_ptr_array_new_null_terminated(0, g_free, true),
         .parts = g_array_new(false, false, sizeof(struct draft_part)),
         .ret_reason = ret_reason,
@@ -58,43 +52,15 @@ void draft_reading_release(struct draft_reading *reading)
     g_ptr_array_unref(reading->attachment_names);
     g_ptr_array_unref(reading->in_reply_to);
     g_ptr_array_unref(reading->references);
-    g_ptr_array_unref(reading->content_ids);
     g_ptr_array_unref(reading->not_carried);
     size_t parts_len = reading->parts->len;
     draft_parts_free((struct draft_part *)(void *)g_array_free(reading->parts, false), parts_len);
     mime_texts_release(&reading->texts);
 }
 
-static gboolean has_same_letters(const void *one, const void *other)
-{
-    return strcasecmp(one, other) == 0;
-}
-
-__attribute__((format(printf, 2, 3))) void draft_note_not_carried(struct draft_reading *reading,
-                                                                  const char *format, ...)
-{
-    GPtrArray *list = reading->not_carried;
-    if (list->len > NOT_CARRIED_MAX)
-        return;
-    va_list arguments;
-    va_start(arguments, format);
-    g_autofree char *words = g_strdup_vprintf(format, arguments);
-    va_end(arguments);
-    if (!g_ptr_array_find_with_equal_func(list, words, has_same_letters, NULL))
-        g_ptr_array_add(list, g_strdup(list->len == NOT_CARRIED_MAX ? "and more" : words));
-}
-
 int draft_refuse_recipients(struct draft_reading *reading)
 {
     return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d recipients", DRAFT_RECIPIENTS_MAX);
-}
-
-size_t draft_blank_len(const char *bytes, size_t len)
-{
-    size_t blank = 0;
-    while (blank < len && strchr(" \t\r\n", bytes[blank]) != NULL)
-        blank++;
-    return blank;
 }
 
 int draft_refuse_address(const struct draft_reading *reading, const char *path, const char *address)

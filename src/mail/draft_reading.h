@@ -36,7 +36,6 @@ struct draft_reading {
     GPtrArray *attachment_names;
     GPtrArray *in_reply_to; /* the first DRAFT_MESSAGE_IDS_MAX ids of In-Reply-To */
     GPtrArray *references;  /* the last DRAFT_MESSAGE_IDS_MAX ids of References */
-    GPtrArray *content_ids; /* the Content-ID of each part; "" if the part has none */
     GPtrArray *not_carried; /* descriptions, as in struct draft */
     GArray *parts;          /* array of struct draft_part */
     struct mime_texts texts;
@@ -48,10 +47,6 @@ void draft_parts_free(struct draft_part *parts, size_t len);
 
 void draft_reading_init(struct draft_reading *reading, char **ret_reason);
 void draft_reading_release(struct draft_reading *reading);
-
-/* Adds a description of a part of the message that the request cannot express, unless already noted. */
-__attribute__((format(printf, 2, 3))) void draft_note_not_carried(struct draft_reading *reading,
-                                                                  const char *format, ...);
 
 /* Refuses the message for too many recipients: -EMSGSIZE with a reason. */
 int draft_refuse_recipients(struct draft_reading *reading);
@@ -65,9 +60,6 @@ int draft_read_addresses(struct draft_reading *reading, const char *path, const 
 
 /* Sets has_to if `list` is reading->to, and has_cc if `list` is reading->cc. */
 void draft_note_list_given(struct draft_reading *reading, const struct address_list *list);
-
-/* Returns the number of blanks and line ends at the beginning of the text. */
-size_t draft_blank_len(const char *bytes, size_t len);
 
 /* Reads the JSON form. The bytes must hold no NUL; likewise below. */
 int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len);
