@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * drafts/: the user's own files, passed through to a folder of the state directory. This layer adds the count
- * of writers (draft_table.h), and moves files from the outbox back into drafts/. The folder that a draft
- * is moved to hands the draft in (items.c).
- *
- * Nothing here is lasting, and open files are read and written through their own descriptors.
+ * drafts/: the user's own files, in a folder of the state directory. Each operation is passed on to the
+ * filesystem below; draft_table.h has the nodes. A file that is moved here from the outbox becomes a draft;
+ * items.c hands in a draft that is moved from here. No entry but drafts/ itself is lasting.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -21,7 +19,7 @@
 
 /* ---------------------------------------------------------------- entries */
 
-/* The shown inode number stays the same when the kernel forgets the draft and looks it up again. */
+/* Stays the same when the kernel forgets the draft and looks it up again. */
 uint64_t draft_shown_ino(ino_t ino)
 {
     return node_ino(NODE_DRAFT, ino);
@@ -32,7 +30,6 @@ static struct draft_node *node_of(struct tree *tree, uint64_t ino)
     return draft_table_node(&tree->drafts, node_number(ino));
 }
 
-/* draft_hold() of the node with this inode number. */
 static int hold_inode(struct tree *tree, uint64_t ino, struct draft_hold *ret)
 {
     return draft_hold(&tree->drafts, node_of(tree, ino), ret);
@@ -101,7 +98,7 @@ static void release_drafts(struct tree *tree)
 
 struct draft_handle {
     struct tree_handle base;
-    struct draft_hold hold; /* keeps the node alive when its name changes */
+    struct draft_hold hold; /* valid also after the draft has lost its name */
     int fd;
 };
 
@@ -136,7 +133,8 @@ static int allocate_draft(struct tree_handle *handle, const struct tree_caller *
     return fallocate(fd_of(handle), mode, offset, len) == 0 ? 0 : -errno;
 }
 
-/* Refuses while others may write: the kernel may cache bytes that they wrote into a hole by a mapping. */
+/* While other open files may write, the whole file counts as data: the kernel may have bytes that a program
+ * wrote into a hole through a mapping. */
 static off_t seek_draft(struct tree_handle *handle, off_t offset, int whence)
 {
     const struct draft_handle *draft = (struct draft_handle *)handle;
@@ -183,13 +181,13 @@ static const struct handle_ops draft_handle_ops = {
     .release = release_draft,
 };
 
-/* No O_APPEND: the kernel computes the offsets, which pwrite(2) would then ignore. */
+/* Without O_APPEND, with which pwrite(2) would ignore the offset that the kernel computed. */
 static int flags_for_file(int flags)
 {
     return (flags & (O_ACCMODE | O_TRUNC | O_EXCL | O_SYNC | O_DSYNC)) | O_NOFOLLOW | O_CLOEXEC;
 }
 
-/* Takes over `fd`, which created the file; opens the file by its path in /proc if `fd` is -1. */
+/* Takes ownership of `fd`, the descriptor that created the file; if `fd` is -1, opens the file. */
 static int open_node(struct tree *tree, struct draft_node *node, int fd, int flags,
                      struct tree_handle **ret_handle)
 {
@@ -275,7 +273,7 @@ static int open_draft_dir(const struct tree_caller *caller, struct tree_dir *dir
     return -ENOMEM;
 }
 
-/* Uses the positions of the underlying filesystem. */
+/* The positions are those of the filesystem below. */
 static int read_draft_dir(struct tree_dir *dir, uint64_t position)
 {
     const struct dirent *item;
@@ -357,8 +355,8 @@ static int set_node(struct tree *tree, const struct tree_caller *caller, struct 
     return 0;
 }
 
-/* At the end, programs that copy into drafts/ set the folder's mode, owner and times. Only the times are set;
- * the rest succeeds without effect, so that they do not copy again. */
+/* Programs that copy into drafts/ finally set mode, owner and times of the folder. For drafts/ itself, mode
+ * and owner succeed without effect: after an error some programs would copy again. */
 static int set_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                      struct tree_handle *handle, const struct tree_change *change)
 {
@@ -391,14 +389,16 @@ static int make_link(struct tree *tree, uint64_t ino, int parent_fd, const char 
     error = error != 0 ? error : draft_node_begin_write(&tree->drafts, hold.node);
     if (error != 0)
         return error;
-    /* AT_SYMLINK_FOLLOW follows only the link in /proc, not a symbolic link behind it. */
+    /* AT_SYMLINK_FOLLOW follows only the link in /proc: a symbolic link in drafts/ gets the new name itself.
+     */
     draft_fd_path(hold.fd, path);
     error = linkat(AT_FDCWD, path, parent_fd, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
     draft_node_end_write(&tree->drafts, hold.node);
     return error;
 }
 
-/* The kernel has applied the caller's umask already; undoes the umask of this process. */
+/* Sets the mode again, because mkdirat(2) and mknodat(2) apply the umask of this process. The kernel has
+ * applied the caller's umask to what->mode. */
 static int make_name(struct tree *tree, int parent_fd, const char *name, const struct tree_new_entry *what)
 {
     mode_t mode = what->mode;
@@ -461,13 +461,10 @@ static int take_out(struct tree *tree, uint64_t folder, const char *name, struct
                     const char *new_name, unsigned int flags)
 {
     _cleanup_draft_hold_ struct draft_hold replaced = {.table = NULL};
-    int error = items_check_rename(tree, folder, name, flags);
-    if (error != 0)
-        return error;
     _cleanup_close_ int dir_fd = draft_node_open_folder(&tree->drafts, new_parent);
     if (dir_fd < 0)
         return dir_fd;
-    error = draft_hold_name(&tree->drafts, new_parent, new_name, &replaced);
+    int error = draft_hold_name(&tree->drafts, new_parent, new_name, &replaced);
     error = error != 0 ? error : items_take_out(tree, folder, name, dir_fd, new_name, flags);
     if (error == 0)
         draft_hold_lose_name(&replaced, new_parent, new_name);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * outbox/, attachments/, sent/ and failed/: views of the outbox's items, writing them, and moves into and out
- * of these folders. The outbox handles the items; this file handles their names, attributes and open files.
+ * outbox/, attachments/, sent/ and failed/: names, attributes and open files of the outbox's items, moves
+ * into and out of these folders, and in sent/ the records of mail that was sent elsewhere.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -71,7 +71,7 @@ const struct node_ops rsync_folder_ops = {
 
 /* ---------------------------------------------------------------- the service's list of sent mail */
 
-/* Mail with an item in sent/ was sent from here, and is shown as that item. */
+/* Returns true if the mail has an item in sent/, which is shown instead of the record. */
 static bool is_from_here(struct tree *tree, const struct email_view *view)
 {
     const char *id = store_get_email_id(tree->store, view->number);
@@ -121,8 +121,8 @@ static int remove_sent_record(struct tree *tree, const char *name)
     return 0;
 }
 
-/* Returns the service's id of this file in sent/ (the caller frees it), or NULL if the id is not known, or
- * the folder is not sent/. */
+/* Returns the service's id of this file in sent/ (the caller frees it), or NULL if the file has none, or the
+ * folder is not sent/. */
 static char *copy_sent_id(struct tree *tree, enum outbox_folder folder, const char *name)
 {
     struct outbox_stat stat;
@@ -140,7 +140,7 @@ static void hide_sent(struct tree *tree, const char *id)
         store_hide_sent(tree->store, id);
 }
 
-/* Appends the service's members to a receipt in sent/, if the service lists the mail. */
+/* Appends the members that the service's list of sent mail adds to a receipt in sent/. */
 static void append_delivery(const struct tree *tree, const struct outbox_stat *receipt, struct strbuf *out)
 {
     struct email_view view;
@@ -157,7 +157,7 @@ static void append_delivery(const struct tree *tree, const struct outbox_stat *r
 
 /* ---------------------------------------------------------------- entries */
 
-/* `folder`: where the name was looked up; the item may have left it. */
+/* `folder`: the folder in which the name was looked up, which the item may have left. */
 static uint64_t item_ino(const struct outbox_stat *stat, enum outbox_folder folder)
 {
     if (stat->aspect == OUTBOX_RECEIPT)
@@ -174,7 +174,7 @@ static void fill_item(const struct tree *tree, const struct outbox_stat *stat, u
     entry_fill(tree, ino, S_IFREG | stat->mode, (uint64_t)stat->size + delivery.len, stat->mtime, 0, ret);
 }
 
-/* The inode number stays the same wherever the item moves. */
+/* An inode stays valid when its item moves to another folder. */
 static int get_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
 {
     struct outbox_stat stat;
@@ -206,7 +206,7 @@ static int lookup_item(struct tree *tree, const struct tree_caller *caller, uint
 
 /* ---------------------------------------------------------------- listings */
 
-/* The listing's state: the items at the time when the folder was last read from the start. */
+/* The listing's state: the items when position 0 was last read. */
 static int open_items(const struct tree_caller *caller, struct tree_dir *dir)
 {
     dir->state = g_new0(struct outbox_listing, 1);
@@ -219,9 +219,9 @@ static void release_items(struct tree_dir *dir)
     g_free(dir->state);
 }
 
-/* The kernel may read from the middle when it has dropped a cached part. So a position is the item's order of
- * hand-in, not an index in the listing, which removals change. Mail sent elsewhere comes after all items,
- * since no order reaches POSITION_SENT_RECORDS. */
+/* The kernel reads from the middle after it has dropped a part of its cached listing. So a position is made
+ * of the item's order of hand-in, not of an index in the listing, which removals change. The positions of
+ * mail sent elsewhere begin at POSITION_SENT_RECORDS, which no order reaches. */
 #define POSITION_SENT_RECORDS (UINT64_C(1) << 62)
 
 static uint64_t position_of(const struct outbox_entry *entry)
@@ -229,7 +229,7 @@ static uint64_t position_of(const struct outbox_entry *entry)
     return 2 * entry->order + (entry->stat.aspect == OUTBOX_RECEIPT);
 }
 
-/* Passes only names: nothing in these folders is lasting, so the kernel asks for each entry anyway. */
+/* Passes only names: no entry of these folders is lasting, so the kernel looks each name up anyway. */
 static int read_items(struct tree_dir *dir, uint64_t position)
 {
     struct tree *tree = dir->tree;
@@ -264,10 +264,10 @@ static int read_items(struct tree_dir *dir, uint64_t position)
 
 struct item_handle {
     struct tree_handle base;
-    struct answer *answer;                /* makes the file at the first write; NULL if it existed */
+    struct answer *answer;                /* of a reply file: makes the item at the first write; else NULL */
     pthread_mutex_t making;               /* held during answer_make() */
-    _Atomic(struct outbox_handle *) file; /* NULL: nothing was written yet */
-    uint64_t number;                      /* set before `file` */
+    _Atomic(struct outbox_handle *) file; /* NULL before the first write to a reply file */
+    uint64_t number;                      /* of the item; set before `file` */
 };
 
 static void free_item(struct item_handle *item)
@@ -282,9 +282,10 @@ static struct outbox_handle *file_of(const struct tree_handle *handle)
     return atomic_load(&((const struct item_handle *)handle)->file);
 }
 
-/* Gets the file, and makes it if it does not exist yet. */
-static int need_file(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
-                     size_t len, struct outbox_handle **ret_file)
+/* Gets the item's file; of a reply file, makes the item first if there is none. `bytes`: as for
+ * answer_make(). */
+static int get_file(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
+                    size_t len, struct outbox_handle **ret_file)
 {
     struct item_handle *item = (struct item_handle *)handle;
     struct outbox_stat stat;
@@ -306,7 +307,7 @@ static int need_file(struct tree_handle *handle, const struct tree_caller *calle
 static int read_item(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     struct outbox_handle *file = file_of(handle);
-    /* posix_fadvise(2) lets the kernel read a reply file, too, which is open for writing alone. */
+    /* After posix_fadvise(2) the kernel reads even a reply file, which is open only for writing. */
     if (file == NULL || ((struct item_handle *)handle)->answer != NULL)
         return -EBADF;
     ssize_t count = outbox_read(file, handle_read_buffer(ret, len), len, offset);
@@ -316,8 +317,8 @@ static int read_item(struct tree_handle *handle, size_t len, off_t offset, struc
     return 0;
 }
 
-/* The kernel sends one write at a time. It does not know the size of a reply file, so bytes that are written
- * with O_APPEND go to the end of the message, whatever their offset. */
+/* The kernel does not know the size of a reply file, so bytes that are written with O_APPEND go to the end of
+ * the message, whatever their offset. The kernel sends one write at a time. */
 static ssize_t write_item(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                           size_t len, off_t offset)
 {
@@ -325,7 +326,7 @@ static ssize_t write_item(struct tree_handle *handle, const struct tree_caller *
     struct outbox_handle *file;
     struct outbox_stat stat;
     bool is_appended = item->answer != NULL && (handle->flags & O_APPEND) != 0;
-    int error = need_file(handle, caller, offset == 0 || is_appended ? bytes : NULL, len, &file);
+    int error = get_file(handle, caller, offset == 0 || is_appended ? bytes : NULL, len, &file);
     if (error != 0)
         return error;
     if (is_appended && outbox_get(handle->tree->outbox, item->number, OUTBOX_CONTENT, &stat))
@@ -339,7 +340,7 @@ static int set_item_size(struct tree_handle *handle, const struct tree_caller *c
     struct outbox_handle *file;
     if (size == 0 && file_of(handle) == NULL)
         return 0;
-    int error = need_file(handle, caller, NULL, 0, &file);
+    int error = get_file(handle, caller, NULL, 0, &file);
     return error != 0 ? error : outbox_set_size(handle->tree->outbox, item->number, file, size, caller->pid);
 }
 
@@ -347,7 +348,7 @@ static int allocate_item(struct tree_handle *handle, const struct tree_caller *c
                          off_t len)
 {
     struct outbox_handle *file;
-    int error = need_file(handle, caller, NULL, 0, &file);
+    int error = get_file(handle, caller, NULL, 0, &file);
     return error != 0 ? error : outbox_allocate(file, mode, offset, len);
 }
 
@@ -405,9 +406,9 @@ static struct item_handle *new_item(struct tree *tree, int flags)
     return item;
 }
 
-/* All writers to a reply file share its inode, but each writes a message of its own, so the kernel must not
- * cache. */
-void items_open_unmade(struct tree *tree, int flags, struct answer *answer, struct tree_handle **ret_handle)
+/* All writers to a reply file share an inode, but each writes a message of its own: the kernel must not cache
+ * the bytes. */
+void items_open_answer(struct tree *tree, int flags, struct answer *answer, struct tree_handle **ret_handle)
 {
     struct item_handle *item = new_item(tree, flags);
     item->base.caching = TREE_CACHE_NONE;
@@ -455,8 +456,8 @@ static int open_receipt(struct tree *tree, const struct tree_caller *caller, uin
     return handle_open_text(tree, flags, strbuf_take(&text, NULL), len, ret_handle);
 }
 
-/* install(1) and cp -p set mode and owner by path after the close, when the mail may already be sent, so that
- * succeeds without effect. */
+/* install(1) and cp -p set mode and owner by path after the close, when the mail may already be sent. So both
+ * succeed without effect. */
 static int set_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                     struct tree_handle *handle, const struct tree_change *change)
 {
@@ -513,7 +514,7 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
         return error;
     if (folder == OUTBOX_FOLDER_SENT && remove_sent_record(tree, name) == 0)
         return 0;
-    /* Other removed names are those of sent items in outbox/, where rm must fail. */
+    /* removed_names also has the names of sent items in outbox/, whose removal must fail. */
     if (!removed_names_find(&tree->removed, caller->pid, folder_ino, name, &entry) ||
         node_kind(entry.ino) != NODE_RECEIPT)
         return -ENOENT;
@@ -521,8 +522,7 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
     return 0;
 }
 
-/* ---------------------------------------------------------------- handing in: drafts/ → outbox/,
- * attachments/ */
+/* ---------------------------------------------------------------- drafts that are handed in */
 
 /* Writes "drafts/sub/name" for messages to the user; "drafts/name" if the folder's path is not known. */
 static void show_path(struct tree *tree, struct draft_node *folder_node, const char *name,
@@ -547,7 +547,7 @@ static int hand_in_file(struct tree *tree, const struct tree_caller *caller, str
     int error = outbox_hand_in(tree->outbox, dir_fd, name, shown_path, to, caller->pid, &stat);
     if (error != 0 || to->reply_template != NULL)
         return error;
-    /* mv(1) of several files looks at each file after its move, when the file may already be sent. */
+    /* mv(1) of several files stats each file after its move, when the file may already be sent. */
     fill_item(tree, &stat, item_ino(&stat, to->folder), &entry);
     removed_names_add(&tree->removed, caller->pid, items_folder_ino(to->folder), to->name, &entry);
     return 0;
@@ -583,7 +583,9 @@ int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t 
 
 /* ---------------------------------------------------------------- renames of items */
 
-int items_check_rename(struct tree *tree, uint64_t folder_ino, const char *name, unsigned int flags)
+/* Return: 0; -EPERM for receipts and for records of mail sent elsewhere; -EINVAL for flags other than
+ * RENAME_NOREPLACE. */
+static int check_rename(struct tree *tree, uint64_t folder_ino, const char *name, unsigned int flags)
 {
     enum outbox_folder folder = folder_of(folder_ino);
     struct outbox_stat stat;
@@ -599,8 +601,11 @@ int items_take_out(struct tree *tree, uint64_t folder_ino, const char *name, int
                    unsigned int flags)
 {
     enum outbox_folder folder = folder_of(folder_ino);
+    int error = check_rename(tree, folder_ino, name, flags);
+    if (error != 0)
+        return error;
     _cleanup_free_ char *id = copy_sent_id(tree, folder, name);
-    int error = outbox_take_out(tree->outbox, folder, name, dir_fd, new_name, flags);
+    error = outbox_take_out(tree->outbox, folder, name, dir_fd, new_name, flags);
     if (error == 0)
         hide_sent(tree, id);
     return error;
@@ -614,7 +619,7 @@ static int rename_into_folder(struct tree *tree, const struct tree_caller *calle
         return items_hand_in(tree, caller, folder, name, &to);
     if (!items_is_folder(folder))
         return node_refuse_rename(flags);
-    int error = items_check_rename(tree, folder, name, flags);
+    int error = check_rename(tree, folder, name, flags);
     if (error != 0)
         return error;
     _cleanup_free_ char *id = new_folder == folder ? NULL : copy_sent_id(tree, folder_of(folder), name);
@@ -626,8 +631,8 @@ static int rename_into_folder(struct tree *tree, const struct tree_caller *calle
 
 /* ---------------------------------------------------------------- the folders' operations */
 
-/* At the end, when all was sent, programs that copy into the folder set its mode, owner and times. These
- * calls succeed without effect, so that the programs do not copy again. */
+/* Programs that copy into the folder finally set its mode, owner and times. These calls succeed without
+ * effect: after an error some programs would copy again. */
 static int set_outbox_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                              struct tree_handle *handle, const struct tree_change *change)
 {

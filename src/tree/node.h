@@ -375,19 +375,18 @@ bool items_is_folder(uint64_t ino);
  * draft_table_find(), draft_hold() and outbox_hand_in(). */
 int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   const struct hand_in *to);
-/* Checks whether an item may be renamed at all. Return: 0; -EPERM for receipts and for records of mail sent
- * elsewhere; -EINVAL for flags other than RENAME_NOREPLACE. */
-int items_check_rename(struct tree *tree, uint64_t folder, const char *name, unsigned int flags);
 /* Moves an item out of the outbox, into the folder `dir_fd`. Waits for the disk. Return: as
- * outbox_take_out(). */
+ * outbox_take_out(); -EPERM for records of mail sent elsewhere. */
 int items_take_out(struct tree *tree, uint64_t folder, const char *name, int dir_fd, const char *new_name,
                    unsigned int flags);
-/* Opens for writing a file whose message answer_make() makes at the first write, so the kernel does not know
- * its size. Takes the answer. */
+/* Opens a reply file for writing; answer_make() makes the item at the first write. Takes ownership of
+ * `answer`. */
 struct answer;
-void items_open_unmade(struct tree *tree, int flags, struct answer *answer, struct tree_handle **ret_handle);
-/* Makes the message (reply_file.c). To be called until it succeeds, by one thread at a time. `bytes`: the
- * bytes that are written at the start of the file; NULL if the write is elsewhere, or there is none yet. */
+void items_open_answer(struct tree *tree, int flags, struct answer *answer, struct tree_handle **ret_handle);
+/* Makes the item (reply_file.c). To be called until it succeeds, by one thread at a time. `bytes`: the bytes
+ * that are written at the start of the file; NULL if the call is not for such a write. Waits for the email's
+ * content. Return: 0; -EDESTADDRREQ when the bytes show that the answer has no recipient; the errors of
+ * store_content.h and outbox_create_answer(). */
 int answer_make(struct answer *answer, const struct tree_caller *caller, const void *bytes, size_t len,
                 struct outbox_handle **ret_file, struct outbox_stat *ret_stat);
 /* NULL-safe. */

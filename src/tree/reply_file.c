@@ -207,7 +207,7 @@ static int open_answer(struct tree *tree, const struct tree_caller *caller, uint
     *answer = (struct answer){.tree = tree, .target = target_of(ino)};
     int error = must_prepare ? prepare(answer, caller) : 0;
     if (error == 0)
-        items_open_unmade(tree, flags, answer, ret_handle);
+        items_open_answer(tree, flags, answer, ret_handle);
     else
         answer_free(answer);
     return error;

@@ -78,7 +78,7 @@ TEST_WITH(a_file_has_one_node_under_all_its_names, set_up, tear_down)
     assert_int_equal(g_hash_table_size(fixture->table.nodes), 1);
 }
 
-TEST_WITH(a_missing_name_is_enoent, set_up, tear_down)
+TEST_WITH(a_lookup_of_a_missing_name_returns_enoent, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_node *node = NULL;
@@ -88,7 +88,7 @@ TEST_WITH(a_missing_name_is_enoent, set_up, tear_down)
     assert_int_equal(draft_node_number(&fixture->table.root), 0);
 }
 
-TEST_WITH(a_symbolic_link_is_not_followed, set_up, tear_down)
+TEST_WITH(a_lookup_does_not_follow_a_symbolic_link, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_node *node = NULL;
@@ -137,7 +137,7 @@ TEST_WITH(the_table_closes_only_its_own_descriptors, set_up, tear_down)
     struct fixture *fixture = *state;
     struct stat before;
     struct stat after;
-    int kept = dup(0); /* keeps descriptor 0, which a forgotten initialisation would close */
+    int kept = dup(0); /* saves descriptor 0, which a descriptor that was not initialised would close */
     int file = openat(fixture->dir.fd, "file", O_CREAT | O_RDWR, 0600);
     assert_true(file > 0);
     assert_int_equal(dup2(file, 0), 0);
@@ -186,7 +186,7 @@ TEST_WITH(a_removed_draft_can_be_held_until_the_kernel_forgets_it, set_up, tear_
     assert_int_equal(draft_table_remove(&fixture->table, &fixture->table.root, "a", 0), 0);
     assert_int_equal(
         draft_table_rename(&fixture->table, &fixture->table.root, "b", &fixture->table.root, "a", 0), 0);
-    make_file(fixture, "c"); /* must not be taken for the first file */
+    make_file(fixture, "c"); /* must not get the node of the removed file */
     assert_ptr_not_equal(find(fixture, "c"), a);
     assert_int_equal(try_hold(fixture, a), 0);
     assert_int_equal(try_hold(fixture, b), 0);
@@ -204,7 +204,7 @@ TEST_WITH(a_removed_draft_can_be_held_until_the_kernel_forgets_it, set_up, tear_
     assert_int_equal(try_hold(fixture, b), 0);
 }
 
-TEST_WITH(drafts_are_found_after_renames_of_folders_above_them, set_up, tear_down)
+TEST_WITH(drafts_can_be_held_after_renames_of_folders_above_them, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_table *table = &fixture->table;
@@ -230,8 +230,7 @@ TEST_WITH(drafts_are_found_after_renames_of_folders_above_them, set_up, tear_dow
     assert_int_equal(try_hold(fixture, file), 0);
 }
 
-/* The kernel looks up a name before each use, so the table finds a file by its last looked up name. */
-TEST_WITH(a_file_is_known_by_the_name_that_was_looked_up_last, set_up, tear_down)
+TEST_WITH(a_node_keeps_the_name_that_was_looked_up_last, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(mkdirat(fixture->dir.fd, "one", 0700), 0);
@@ -250,9 +249,8 @@ TEST_WITH(a_file_is_known_by_the_name_that_was_looked_up_last, set_up, tear_down
     assert_int_equal(g_hash_table_size(fixture->table.nodes), 0);
 }
 
-/* git links an object to its final name, and removes the first name. If the name that was looked up last is
- * removed, another name must be looked up. */
-TEST_WITH(removing_one_name_of_a_draft_keeps_the_others, set_up, tear_down)
+/* git links an object to its final name, and removes the first name. */
+TEST_WITH(only_removal_of_the_last_looked_up_name_makes_a_draft_stale, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_node *root = &fixture->table.root;
@@ -283,7 +281,7 @@ TEST_WITH(renaming_a_draft_to_its_other_name_keeps_its_node, set_up, tear_down)
     assert_ptr_equal(find(fixture, "b"), node);
 }
 
-TEST_WITH(folders_deeper_than_the_longest_path_are_refused, set_up, tear_down)
+TEST_WITH(a_folder_deeper_than_the_longest_path_cannot_be_held, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char name[205];
@@ -315,8 +313,8 @@ TEST_WITH(a_draft_renamed_without_the_table_is_stale_until_its_lookup, set_up, t
     assert_int_equal(try_hold(fixture, node), 0);
 }
 
-/* The kernel follows the link to another file, whose inode number differs. */
-TEST_WITH(a_symbolic_link_in_place_of_a_folder_is_noticed, set_up, tear_down)
+/* openat(2) follows the link to another file, whose inode number differs. */
+TEST_WITH(a_draft_is_stale_if_a_symbolic_link_replaces_its_folder, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(mkdirat(fixture->dir.fd, "a", 0700), 0);
@@ -348,7 +346,7 @@ static void *rename_to_and_fro(void *argument)
     return NULL;
 }
 
-TEST_WITH(a_rename_under_way_hides_no_file_in_the_folder, set_up, tear_down)
+TEST_WITH(files_can_be_held_while_their_folder_is_renamed, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct renamer renamer = {.fixture = fixture};
@@ -450,7 +448,7 @@ TEST_WITH(a_move_gives_up_after_two_seconds, set_up, tear_down)
     assert_int_equal(draft_node_begin_write(&fixture->table, mover.node), 0);
 }
 
-TEST_WITH(a_waiting_move_can_be_interrupted, set_up, tear_down)
+TEST_WITH(a_cancelled_move_returns_eintr, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct cancel cancel;
