@@ -386,7 +386,7 @@ void items_open_answer(struct tree *tree, int flags, struct answer *answer, stru
 /* Makes the item (reply_file.c). To be called until it succeeds, by one thread at a time. `bytes`: the bytes
  * that are written at the start of the file; NULL if the call is not for such a write. Waits for the email's
  * content. Return: 0; -EDESTADDRREQ when the bytes show that the answer has no recipient; the errors of
- * store_content.h and outbox_create_answer(). */
+ * store_content.h and outbox_create(). */
 int answer_make(struct answer *answer, const struct tree_caller *caller, const void *bytes, size_t len,
                 struct outbox_handle **ret_file, struct outbox_stat *ret_stat);
 /* NULL-safe. */

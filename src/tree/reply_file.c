@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The files reply, reply-all and forward in the folder of an email. A message that is written to one, or
- * moved onto it, is in outbox/ from its first byte on (outbox_create() in outbox.h); the file itself
- * is always empty, and cannot be read. The files are not listed, so that programs which read all files do
- * not fail at them.
+ * Reply files: reply, reply-all and forward in the folder of an email. A text that is written to a reply
+ * file, or a draft that is moved onto it, becomes a message in outbox/; the file itself is always empty, and
+ * cannot be read. Reply files are not listed, so that programs which read all files do not fail.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,7 +25,6 @@ static const char *const names[] = {
     [REPLY_FORWARD] = "forward",
 };
 
-/* The email that a reply file answers, and the kind of answer. */
 struct reply_target {
     uint32_t email;
     enum reply_kind kind;
@@ -65,7 +63,7 @@ static uint64_t ino_of_name(uint32_t email, const char *name)
     return find_kind(name, &kind) ? node_ino(NODE_REPLY_FILE, (uint64_t)email << KIND_BITS | kind) : 0;
 }
 
-/* After a rename onto the file, its name has another inode in the kernel, so nothing here is lasting. */
+/* After a rename onto a reply file, the kernel has another inode under its name, so nothing is lasting. */
 static int get_reply_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                           struct tree_entry *ret)
 {
@@ -94,24 +92,49 @@ int reply_file_unlink(struct tree *tree, const struct tree_caller *caller, uint6
     return error;
 }
 
-/* ---------------------------------------------------------------- what an answer is made of */
+/* ---------------------------------------------------------------- answers */
 
-/* Prepares `answers` (reply_make() in reply.h) and a name for the message; the caller frees both. Waits for
- * the email's content: errors as in store_content.h. */
-static int prepare_answer(struct tree *tree, const struct tree_caller *caller,
-                          const struct reply_target *target, char **ret_answers, char **ret_name)
+struct answer {
+    struct tree *tree; /* borrowed */
+    struct reply_target target;
+    char *template; /* from reply_make(); NULL before prepare_answer() */
+    char *name;     /* of the message; NULL before prepare_answer() */
+};
+
+static struct answer *new_answer(struct tree *tree, uint64_t ino)
 {
-    g_autoptr(GPtrArray) own = g_ptr_array_new_with_free_func(g_free);
+    struct answer *answer = g_new(struct answer, 1);
+    *answer = (struct answer){.tree = tree, .target = target_of(ino)};
+    return answer;
+}
+
+void answer_free(struct answer *answer)
+{
+    if (answer == NULL)
+        return;
+    free(answer->template);
+    free(answer->name);
+    free(answer);
+}
+
+/* Sets template and name unless they are set. Waits for the email's content. Return: 0; -ENOENT when the
+ * email is gone; -ENOMEM; an error of store_content.h. */
+static int prepare_answer(struct answer *answer, const struct tree_caller *caller)
+{
+    struct store *store = answer->tree->store;
+    uint32_t email = answer->target.email;
+    g_autoptr(GPtrArray) own = g_ptr_array_new();
     _cleanup_email_content_ struct email_content head = {0};
     struct store_content *content;
     struct email_view view;
     struct inbox_view inbox;
     uint64_t position = 0;
-    const char *id = store_get_email_id(tree->store, target->email);
-    if (id == NULL || !store_get_email(tree->store, target->email, &view) ||
-        !store_get_inbox(tree->store, view.inbox, &inbox))
+    if (answer->template != NULL)
+        return 0;
+    const char *id = store_get_email_id(store, email);
+    if (id == NULL || !store_get_email(store, email, &view) || !store_get_inbox(store, view.inbox, &inbox))
         return -ENOENT;
-    int error = store_content_get(tree->store, target->email, caller->cancel, &content);
+    int error = store_content_get(store, email, caller->cancel, &content);
     if (error != 0)
         return error;
     error = store_content_read_head(content, &head);
@@ -120,9 +143,9 @@ static int prepare_answer(struct tree *tree, const struct tree_caller *caller,
         return error;
 
     struct inbox_view other;
-    while (store_list_inboxes(tree->store, position, &other, &position, 1) == 1)
+    while (store_list_inboxes(store, position, &other, &position, 1) == 1)
         if (other.address != NULL)
-            g_ptr_array_add(own, g_strdup(other.address));
+            g_ptr_array_add(own, (gpointer)(uintptr_t)other.address);
     const struct reply_original original = {
         .email_id = id,
         .inbox_address = inbox.address,
@@ -130,34 +153,20 @@ static int prepare_answer(struct tree *tree, const struct tree_caller *caller,
         .own_addresses = (const char *const *)own->pdata,
         .own_addresses_len = own->len,
     };
-    _cleanup_free_ char *answers = NULL;
-    error = reply_make(target->kind, &original, &answers);
+    _cleanup_free_ char *template = NULL;
+    error = reply_make(answer->target.kind, &original, &template);
     if (error != 0)
         return error;
-    *ret_name = reply_file_name(answers);
-    if (*ret_name == NULL)
+    answer->name = reply_file_name(template);
+    if (answer->name == NULL)
         return -ENOMEM;
-    *ret_answers = TAKE_PTR(answers);
+    answer->template = TAKE_PTR(template);
     return 0;
 }
 
 /* ---------------------------------------------------------------- open files */
 
-/* An open reply file whose message is not made yet. */
-struct answer {
-    struct tree *tree;
-    struct reply_target target;
-    char *answers; /* NULL before they are prepared */
-    char *name;
-};
-
-static int prepare(struct answer *answer, const struct tree_caller *caller)
-{
-    if (answer->answers != NULL)
-        return 0;
-    return prepare_answer(answer->tree, caller, &answer->target, &answer->answers, &answer->name);
-}
-
+/* Adds an event with the path of the reply file. */
 static void report_refused(const struct answer *answer, const char *reason)
 {
     struct tree *tree = answer->tree;
@@ -173,39 +182,29 @@ static void report_refused(const struct answer *answer, const char *reason)
     events_report(tree, EVENT_REFUSED, path, reason);
 }
 
-/* Reports errors at once that draft_parse() would find only after the close. */
+/* Without draft_check_beginning(), the outbox would find the same error only after the close. */
 int answer_make(struct answer *answer, const struct tree_caller *caller, const void *bytes, size_t len,
                 struct outbox_handle **ret_file, struct outbox_stat *ret_stat)
 {
     _cleanup_free_ char *reason = NULL;
-    int error = prepare(answer, caller);
+    int error = prepare_answer(answer, caller);
     if (error == 0 && bytes != NULL)
-        error = draft_check_beginning(bytes, len, answer->answers, &reason);
+        error = draft_check_beginning(bytes, len, answer->template, &reason);
     if (error == -EDESTADDRREQ && reason != NULL)
         report_refused(answer, reason);
     return error != 0 ? error
                       : outbox_create(answer->tree->outbox, OUTBOX_FOLDER_OUTBOX, answer->name, caller->pid,
-                                      answer->answers, ret_file, ret_stat);
+                                      answer->template, ret_file, ret_stat);
 }
 
-void answer_free(struct answer *answer)
-{
-    if (answer == NULL)
-        return;
-    free(answer->answers);
-    free(answer->name);
-    free(answer);
-}
-
-/* `must_prepare`: waits for the email's content, so that open(2) fails with the errors of that wait. */
+/* With `must_prepare`, waits for the email's content, and fails if the content cannot be fetched. */
 static int open_answer(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                        bool must_prepare, struct tree_handle **ret_handle)
 {
     if ((flags & O_ACCMODE) != O_WRONLY)
         return -EACCES;
-    struct answer *answer = g_new(struct answer, 1);
-    *answer = (struct answer){.tree = tree, .target = target_of(ino)};
-    int error = must_prepare ? prepare(answer, caller) : 0;
+    struct answer *answer = new_answer(tree, ino);
+    int error = must_prepare ? prepare_answer(answer, caller) : 0;
     if (error == 0)
         items_open_answer(tree, flags, answer, ret_handle);
     else
@@ -219,7 +218,7 @@ static int open_reply_file(struct tree *tree, const struct tree_caller *caller, 
     return open_answer(tree, caller, ino, flags, true, ret_handle);
 }
 
-/* Creating must not wait: the first write prepares the answer. */
+/* Must not wait, since the kernel holds the folder's lock: the first write prepares the answer. */
 int reply_file_create(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
                       const char *name, int flags, struct tree_entry *ret_entry,
                       struct tree_handle **ret_handle)
@@ -233,18 +232,18 @@ int reply_file_create(struct tree *tree, const struct tree_caller *caller, uint6
 int reply_file_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                        uint32_t email, const char *reply_name)
 {
-    const struct reply_target target = target_of(ino_of_name(email, reply_name));
-    _cleanup_free_ char *answers = NULL;
-    _cleanup_free_ char *message_name = NULL;
-    int error = prepare_answer(tree, caller, &target, &answers, &message_name);
-    if (error != 0)
-        return error;
-    const struct hand_in to = {
-        .folder = OUTBOX_FOLDER_OUTBOX, .name = message_name, .reply_template = answers};
-    return items_hand_in(tree, caller, folder, name, &to);
+    struct answer *answer = new_answer(tree, ino_of_name(email, reply_name));
+    int error = prepare_answer(answer, caller);
+    if (error == 0) {
+        const struct hand_in to = {
+            .folder = OUTBOX_FOLDER_OUTBOX, .name = answer->name, .reply_template = answer->template};
+        error = items_hand_in(tree, caller, folder, name, &to);
+    }
+    answer_free(answer);
+    return error;
 }
 
-/* Programs set attributes of a file during or after writing. */
+/* Programs set attributes while they write a file, and afterwards: all but a size succeeds without effect. */
 static int set_reply_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                           struct tree_handle *handle, const struct tree_change *change)
 {
