@@ -98,7 +98,7 @@ TEST_WITH(reply_files_open_only_for_writing, set_up, fixture_tear_down)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
 }
 
-/* posix_fadvise(2) makes the kernel send such a read. */
+/* posix_fadvise(2) makes the kernel read the file. */
 TEST_WITH(a_read_of_a_reply_that_is_open_for_writing_is_refused, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
@@ -110,7 +110,7 @@ TEST_WITH(a_read_of_a_reply_that_is_open_for_writing_is_refused, set_up, fixture
     finish(handle);
 }
 
-TEST_WITH(a_reply_that_is_only_truncated_sends_nothing, set_up, fixture_tear_down)
+TEST_WITH(truncating_a_reply_file_makes_no_message, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_reply(fixture, "reply", O_WRONLY);
@@ -123,7 +123,7 @@ TEST_WITH(a_reply_that_is_only_truncated_sends_nothing, set_up, fixture_tear_dow
     assert_int_equal(fixture_find(fixture, "outbox/re-hello.eml", &entry), -ENOENT);
 }
 
-TEST_WITH(a_reply_that_cannot_be_made_fails_at_open, set_up, fixture_tear_down)
+TEST_WITH(opening_a_reply_file_fails_if_the_content_cannot_be_fetched, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
@@ -138,7 +138,7 @@ TEST_WITH(a_reply_that_cannot_be_made_fails_at_open, set_up, fixture_tear_down)
     finish(open_reply(fixture, "reply", O_WRONLY)); /* the first email's content is cached */
 }
 
-TEST_WITH(a_writer_that_allocates_first_can_be_interrupted, set_up, fixture_tear_down)
+TEST_WITH(fallocate_of_a_new_reply_file_can_be_interrupted, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct cancel cancel;
@@ -164,7 +164,7 @@ TEST_WITH(a_writer_that_allocates_first_can_be_interrupted, set_up, fixture_tear
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
 }
 
-TEST_WITH(an_answer_is_written_piece_by_piece, set_up, fixture_tear_down)
+TEST_WITH(several_writes_make_one_answer, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_reply(fixture, "reply", O_WRONLY);
@@ -178,13 +178,13 @@ TEST_WITH(an_answer_is_written_piece_by_piece, set_up, fixture_tear_down)
     assert_sent(fixture, 0, "\"address\":\"bob@x.example\"");
 }
 
-TEST_WITH(appending_continues_the_text_of_its_own_writer, set_up, fixture_tear_down)
+TEST_WITH(each_appending_writer_continues_its_own_text, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *one = open_reply(fixture, "reply", O_WRONLY | O_APPEND);
     struct tree_handle *two = open_reply(fixture, "reply", O_WRONLY | O_APPEND);
     write_text(one, "one ", 0);
-    write_text(two, "two ", 4); /* the kernel knows one size of the file, for both writers */
+    write_text(two, "two ", 4); /* the kernel has one size of the file, to which both writers add */
     write_text(one, "more", 0);
     finish(one);
     finish(two);
@@ -225,7 +225,7 @@ TEST_WITH(a_reply_without_a_recipient_fails_with_a_reason, set_up, fixture_tear_
     assert_sent(fixture, 0, "\"address\":\"dan@x.example\"");
 }
 
-TEST_WITH(a_process_that_removes_a_reply_file_can_create_it, set_up, fixture_tear_down)
+TEST_WITH(a_process_can_remove_and_create_a_reply_file, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -248,7 +248,7 @@ TEST_WITH(a_process_that_removes_a_reply_file_can_create_it, set_up, fixture_tea
                      -EPERM);
 }
 
-TEST_WITH(a_draft_moved_onto_a_reply_file_is_an_answer, set_up, fixture_tear_down)
+TEST_WITH(moving_a_draft_onto_a_reply_file_sends_an_answer, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
