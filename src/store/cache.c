@@ -52,9 +52,9 @@ static const char *const statements[] = {
     [CACHE_ADD_RECORD] = "INSERT OR REPLACE INTO records VALUES (?, ?, ?)",
     [CACHE_READ_RECORD] = "SELECT hash, json FROM records WHERE number = ?",
     [CACHE_LAST_RECORD] = "SELECT ifnull(max(number), 0) FROM records",
-    [CACHE_NOTE_REPLACED] = "INSERT OR REPLACE INTO replaced_records VALUES (?)",
+    [CACHE_ADD_REPLACED] = "INSERT OR REPLACE INTO replaced_records VALUES (?)",
     [CACHE_DELETE_REPLACED] = "DELETE FROM records WHERE number IN (SELECT number FROM replaced_records)",
-    [CACHE_FORGET_REPLACED] = "DELETE FROM replaced_records",
+    [CACHE_CLEAR_REPLACED] = "DELETE FROM replaced_records",
     [CACHE_HAS_GONE] = "SELECT EXISTS (SELECT 1 FROM inboxes WHERE is_gone)",
     [CACHE_UNINDEX_GONE] =
         ("DELETE FROM search WHERE rowid IN (SELECT number FROM emails WHERE inbox IN " GONE_INBOXES ")"),
@@ -64,16 +64,16 @@ static const char *const statements[] = {
     [CACHE_DELETE_GONE_INBOXES] = "DELETE FROM inboxes WHERE is_gone",
     [CACHE_SET_MARK] = "INSERT OR REPLACE INTO marks VALUES (?, ?)",
     [CACHE_GET_MARK] = "SELECT value FROM marks WHERE name = ?",
-    [CACHE_NOTE_UNINDEXED] = "INSERT OR IGNORE INTO search_pending VALUES (?, NULL, NULL)",
-    [CACHE_NOTE_CONTENT] = "INSERT OR REPLACE INTO search_pending VALUES (?, ?, ?)",
-    [CACHE_KNOWS_CONTENT] =
+    [CACHE_ADD_PENDING] = "INSERT OR IGNORE INTO search_pending VALUES (?, NULL, NULL)",
+    [CACHE_ADD_PENDING_CONTENT] = "INSERT OR REPLACE INTO search_pending VALUES (?, ?, ?)",
+    [CACHE_HAS_CONTENT] =
         ("SELECT EXISTS (SELECT 1 FROM search_pending WHERE number = ?1 AND attached NOT NULL)"
          " OR EXISTS (SELECT 1 FROM search WHERE rowid = ?1 AND attached <> ?2)"),
-    [CACHE_NEXT_UNINDEXED] = ("SELECT p.number, p.attached, p.body, r.json FROM search_pending AS p"
-                              " LEFT JOIN emails AS e ON e.number = p.number"
-                              " LEFT JOIN records AS r ON r.number = e.text WHERE p.number >= ?"
-                              " ORDER BY p.number LIMIT 1"),
-    [CACHE_FORGET_UNINDEXED] = "DELETE FROM search_pending WHERE number = ?",
+    [CACHE_NEXT_PENDING] = ("SELECT p.number, p.attached, p.body, r.json FROM search_pending AS p"
+                            " LEFT JOIN emails AS e ON e.number = p.number"
+                            " LEFT JOIN records AS r ON r.number = e.text WHERE p.number >= ?"
+                            " ORDER BY p.number LIMIT 1"),
+    [CACHE_DELETE_PENDING] = "DELETE FROM search_pending WHERE number = ?",
     [CACHE_INDEX_EMAIL] =
         ("INSERT OR REPLACE INTO search (rowid, subject, sender, recipients, reply_to, body, attached)"
          " VALUES (?, ?, ?, ?, ?, ?, ?)"),
@@ -136,7 +136,7 @@ int64_t cache_digest(const char *text)
     return (int64_t)strtoull(hex, NULL, 16);
 }
 
-int cache_note(struct cache *cache, int error)
+int cache_report_error(struct cache *cache, int error)
 {
     if (error != -EUCLEAN)
         return error;
@@ -155,12 +155,12 @@ int cache_renew(struct cache *cache)
 
 int cache_begin_write(struct cache *cache, struct connection **ret_connection)
 {
-    return cache_note(cache, database_begin_write(cache->database, ret_connection));
+    return cache_report_error(cache, database_begin_write(cache->database, ret_connection));
 }
 
 int cache_end_write(struct cache *cache, int error)
 {
-    return cache_note(cache, database_end_write(cache->database, error));
+    return cache_report_error(cache, database_end_write(cache->database, error));
 }
 
 /* ---------------------------------------------------------------- hashes */
@@ -215,9 +215,9 @@ int cache_add_record(struct connection *connection, uint64_t record, const char 
                               (int64_t)hash_bytes(record, json, len), (const void *)json, len);
 }
 
-int cache_note_replaced(struct connection *connection, uint64_t record)
+int cache_add_replaced(struct connection *connection, uint64_t record)
 {
-    return statements_execute(&connection->statements, CACHE_NOTE_REPLACED, "i", (int64_t)record);
+    return statements_execute(&connection->statements, CACHE_ADD_REPLACED, "i", (int64_t)record);
 }
 
 int cache_set_first_sync_done(struct connection *connection)
@@ -237,9 +237,9 @@ static int execute_all(struct cache *cache, enum cache_statement first, enum cac
     return cache_end_write(cache, error);
 }
 
-void cache_clean(struct cache *cache)
+void cache_delete_replaced(struct cache *cache)
 {
-    (void)execute_all(cache, CACHE_DELETE_REPLACED, CACHE_FORGET_REPLACED);
+    (void)execute_all(cache, CACHE_DELETE_REPLACED, CACHE_CLEAR_REPLACED);
 }
 
 /* ---------------------------------------------------------------- records */
@@ -269,14 +269,15 @@ int cache_read_record_by(struct cache *cache, struct connection *reader, uint64_
         error = more < 0 ? more : more == 0 ? -ENOENT : json == NULL ? -EUCLEAN : -ENOMEM;
     }
     statements_end(row);
-    return cache_note(cache, error);
+    return cache_report_error(cache, error);
 }
 
 int cache_read_record(struct cache *cache, uint64_t record, size_t len, char **ret_json)
 {
     _cleanup_reader_ struct connection *reader = NULL;
     int error = database_take_reader(cache->database, &reader);
-    return error != 0 ? cache_note(cache, error) : cache_read_record_by(cache, reader, record, len, ret_json);
+    return error != 0 ? cache_report_error(cache, error)
+                      : cache_read_record_by(cache, reader, record, len, ret_json);
 }
 
 /* ---------------------------------------------------------------- loading */
@@ -359,7 +360,7 @@ int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct 
     int64_t last = 0;
     int64_t is_done = 0;
     delete_gone(cache);
-    cache_clean(cache);
+    cache_delete_replaced(cache);
     int error = database_begin_read(cache->database, &connection);
     if (error != 0)
         return error;

@@ -8,7 +8,7 @@
  *   the number of the email.
  * - records: the records of emails as text, with numbers of their own. A changed record is a new row; the old
  *   row is listed in replaced_records, and is deleted when no open index.jsonl needs it any more
- *   (cache_clean()).
+ *   (cache_delete_replaced()).
  * - search: the full-text index, by the numbers of emails, and search_pending, the emails that the index does
  *   not have yet, or whose row in it has to change (search_index.h).
  * - parts and part_bytes: fetched content (content_cache.h).
@@ -19,7 +19,8 @@
  * notice a changed byte in a value.
  *
  * A file that is damaged, foreign or of a newer version is set aside, and a new file is filled. A thread that
- * finds damage later calls cache_note(), and the next sync makes the database anew (index_renew_cache()).
+ * finds damage later calls cache_report_error(), and the next sync makes the database anew
+ * (index_renew_cache()).
  */
 #ifndef INBOXFS_STORE_CACHE_H
 #define INBOXFS_STORE_CACHE_H
@@ -41,9 +42,9 @@ enum cache_statement {
     CACHE_ADD_RECORD,
     CACHE_READ_RECORD,
     CACHE_LAST_RECORD,
-    CACHE_NOTE_REPLACED,
+    CACHE_ADD_REPLACED,
     CACHE_DELETE_REPLACED,
-    CACHE_FORGET_REPLACED,
+    CACHE_CLEAR_REPLACED,
     CACHE_HAS_GONE,
     CACHE_UNINDEX_GONE, /* the first of four that cache_load() executes in this order */
     CACHE_REPLACE_GONE,
@@ -51,11 +52,11 @@ enum cache_statement {
     CACHE_DELETE_GONE_INBOXES,
     CACHE_SET_MARK,
     CACHE_GET_MARK,
-    CACHE_NOTE_UNINDEXED,
-    CACHE_NOTE_CONTENT,
-    CACHE_KNOWS_CONTENT,
-    CACHE_NEXT_UNINDEXED,
-    CACHE_FORGET_UNINDEXED,
+    CACHE_ADD_PENDING,
+    CACHE_ADD_PENDING_CONTENT,
+    CACHE_HAS_CONTENT,
+    CACHE_NEXT_PENDING,
+    CACHE_DELETE_PENDING,
     CACHE_INDEX_EMAIL,
     CACHE_REINDEX_RECORD,
     CACHE_UNINDEX_EMAIL,
@@ -79,7 +80,7 @@ enum cache_statement {
 
 struct cache {
     struct database *database;
-    atomic_bool is_damaged; /* set by cache_note(), cleared by cache_renew() */
+    atomic_bool is_damaged; /* set by cache_report_error(), cleared by cache_renew() */
     atomic_uint renewals;   /* number of calls of cache_renew() */
 };
 
@@ -93,14 +94,14 @@ void cache_release(struct cache *cache);
 int64_t cache_digest(const char *text);
 
 /* Returns `error`, or -EIO for -EUCLEAN, which marks the cache as damaged. May be called from any thread. */
-int cache_note(struct cache *cache, int error);
+int cache_report_error(struct cache *cache, int error);
 
 /* Sets the damaged database aside and makes an empty one (waits for the disk). Return: 0; -errno, after
  * which every use of the cache fails until a later call succeeds. */
 int cache_renew(struct cache *cache);
 
 /* Begin and end a turn to write (database_begin_write(), database_end_write()), and pass errors to
- * cache_note(). */
+ * cache_report_error(). */
 int cache_begin_write(struct cache *cache, struct connection **ret_connection);
 int cache_end_write(struct cache *cache, int error);
 
@@ -167,11 +168,11 @@ int cache_put_email(struct connection *connection, const struct email_row *row);
 int cache_delete_email(struct connection *connection, uint32_t number);
 int cache_add_record(struct connection *connection, uint64_t record, const char *json, size_t len);
 /* Notes that the record was replaced: no email has it any more. */
-int cache_note_replaced(struct connection *connection, uint64_t record);
+int cache_add_replaced(struct connection *connection, uint64_t record);
 int cache_set_first_sync_done(struct connection *connection);
 
 /* Deletes replaced records (waits for the disk). Ignores errors: a later call deletes the remaining ones. */
-void cache_clean(struct cache *cache);
+void cache_delete_replaced(struct cache *cache);
 
 /* ---------------------------------------------------------------- records */
 

@@ -131,7 +131,7 @@ void contact_get_status(struct contact *contact, struct store_status *ret)
 
 /* ---------------------------------------------------------------- checking the service */
 
-static int stop_at_once(void *context, struct email_record *record)
+static int ignore_record(void *context, struct email_record *record)
 {
     (void)context, (void)record;
     return 0;
@@ -142,7 +142,7 @@ static void list_one_email(struct mail_service *service, struct cancel *cancel, 
 {
     const struct email_query query = {.inbox_id = NULL, .limit = 1};
     unsigned int count;
-    service->ops->list_emails(service, &query, stop_at_once, NULL, cancel, &count, ret);
+    service->ops->list_emails(service, &query, ignore_record, NULL, cancel, &count, ret);
 }
 
 void contact_check(struct contact *contact, struct mail_service *service, struct cancel *cancel)
@@ -195,7 +195,7 @@ static bool is_foreign(struct store *store, const GArray *inboxes)
     size_t known;
     size_t emails;
     uint32_t number;
-    index_count(index, &known, &emails);
+    index_count_shown(index, &known, &emails);
     for (guint i = 0; i < inboxes->len; i++)
         if (index_find_inbox_by_id(index, g_array_index(inboxes, struct inbox_record, i).id, &number))
             return false;

@@ -210,7 +210,7 @@ void content_cache_unlink(struct content_cache *content, const char *name)
 static void remove_orphans(struct content_cache *content)
 {
     _cleanup_reader_ struct connection *reader = NULL;
-    if (cache_note(content->cache, database_take_reader(content->cache->database, &reader)) != 0)
+    if (cache_report_error(content->cache, database_take_reader(content->cache->database, &reader)) != 0)
         return;
     _cleanup_closedir_ DIR *dir = file_opendirat(content->dir_fd, ".");
     const struct dirent *item;
@@ -360,7 +360,7 @@ int content_cache_read(struct content_cache *content, int64_t key, struct conten
     if (error == 0)
         note_use(content, key, row.used_s, row.is_passing != 0);
     if (error != -EBADMSG)
-        return cache_note(content->cache, error);
+        return cache_report_error(content->cache, error);
     log_debug("a damaged part of the cache is fetched again when it is read");
     if (cache_begin_write(content->cache, &connection) == 0) {
         content->is_counted = false;
@@ -378,7 +378,7 @@ int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *
         error = statements_integers(&reader->statements, CACHE_GET_PART_LEN, &len, 1, "i", key);
     if (error == 0)
         *ret_len = (uint64_t)len;
-    return cache_note(content->cache, error);
+    return cache_report_error(content->cache, error);
 }
 
 /* ---------------------------------------------------------------- room */
@@ -499,9 +499,9 @@ int content_cache_put(struct content_cache *content, const struct content_new_pa
     if (error == 0)
         error = put_part(content, writer, part, compressed, len);
     if (error == 0 && part->message_id != NULL)
-        error = message_ids_note(writer, part->message_id, part->email_id);
+        error = message_ids_add(writer, part->message_id, part->email_id);
     if (error == 0 && part->texts != NULL)
-        error = search_index_note_content(writer, part->email, part->texts);
+        error = search_index_add_pending_content(writer, part->email, part->texts);
     if (error == 0)
         error = make_room(content, writer);
     error = cache_end_write(content->cache, error);

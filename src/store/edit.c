@@ -32,8 +32,8 @@ enum {
 };
 
 /* The caller frees *ret_id, which may be NULL, and releases `ret`. */
-static int upsert(struct store *store, const char *request, struct cancel *cancel, char **ret_id,
-                  struct service_result *ret)
+static int request_upsert(struct store *store, const char *request, struct cancel *cancel, char **ret_id,
+                          struct service_result *ret)
 {
     store->service->ops->upsert_inbox(store->service, request, UPSERT_TIMEOUT_MS, cancel, ret_id, ret);
     contact_report(&store->contact, ret);
@@ -94,7 +94,7 @@ int store_find_sender(struct store *store, const char *address, char **ret_addre
     size_t inboxes;
     size_t emails;
     int error = index_find_sender(&store->index, address, ret_address);
-    index_count(&store->index, &inboxes, &emails);
+    index_count_shown(&store->index, &inboxes, &emails);
     if (error != -EADDRNOTAVAIL || (address == NULL && inboxes > 0))
         return error;
     find_new_inboxes(store, NULL);
@@ -118,7 +118,7 @@ int store_create_inbox(struct store *store, const char *address, struct cancel *
         return error;
     if (index_has_address(&store->index, address))
         return reason_give(ret_reason, -EEXIST, "there is an inbox with this address already");
-    error = upsert(store, request, cancel, &id, &result);
+    error = request_upsert(store, request, cancel, &id, &result);
     if (error == 0 && id == NULL)
         error = -EHOSTUNREACH;
     if (error != 0)
@@ -207,7 +207,7 @@ static void run_update(void *context, struct cancel *cancel)
     inbox_record_release(&current);
     if (update->error != 0)
         return;
-    int error = upsert(store, request, cancel, &id, &result);
+    int error = request_upsert(store, request, cancel, &id, &result);
     if (error != 0)
         fail_update(update, error, result_reason(&result));
     service_result_release(&result);
@@ -260,8 +260,8 @@ static int refuse_mark(struct store *store, const struct email_view *email, cons
 }
 
 /* Updates the email from the answer. Returns false if the answer has no record of the email. */
-static bool take_record(struct index *index, uint32_t inbox, const char *id,
-                        const struct email_record *record)
+static bool put_marked_record(struct index *index, uint32_t inbox, const char *id,
+                              const struct email_record *record)
 {
     enum index_put put;
     _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));
@@ -276,8 +276,8 @@ static bool take_record(struct index *index, uint32_t inbox, const char *id,
 
 /* Lists the inbox again if the answer had no record. The wait is bounded, because the kernel keeps the folder
  * locked meanwhile; after a time-out the sync continues in the background. */
-static int list_again(struct store *store, const struct email_view *email, const char *id, int64_t until_ms,
-                      struct cancel *cancel, char **ret_reason)
+static int sync_marked_inbox(struct store *store, const struct email_view *email, const char *id,
+                             int64_t until_ms, struct cancel *cancel, char **ret_reason)
 {
     _cleanup_free_ char *reason = NULL;
     int error = sync_wait(store->sync, email->inbox, until_ms, cancel, &reason);
@@ -307,8 +307,8 @@ int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct 
         error = -ENOENT;
     if (error != 0)
         error = refuse_mark(store, &view, id, error, result_reason(&result), ret_reason);
-    else if (!take_record(index, view.inbox, id, &record))
-        error = list_again(store, &view, id, until_ms, cancel, ret_reason);
+    else if (!put_marked_record(index, view.inbox, id, &record))
+        error = sync_marked_inbox(store, &view, id, until_ms, cancel, ret_reason);
     struct email_view marked = {.is_quarantined = is_valid};
     (void)store_get_email(store, email, &marked);
     if (error == 0 && marked.is_quarantined == is_valid)
@@ -326,7 +326,7 @@ int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct 
 /* ---------------------------------------------------------------- sent mail */
 
 /* Reads the record with this id, or makes one for an email that the service has not listed yet. */
-static int make_record(struct store *store, const char *id, struct email_record *ret_record)
+static int make_sent_record(struct store *store, const char *id, struct email_record *ret_record)
 {
     struct email_view view;
     _cleanup_free_ char *json = NULL;
@@ -353,7 +353,7 @@ void store_hide_sent(struct store *store, const char *id)
     if (capabilities.inbox_list == CAPABILITY_ABSENT || capabilities.outbound == CAPABILITY_ABSENT)
         return;
     _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));
-    if (batch == NULL || make_record(store, id, &record) != 0)
+    if (batch == NULL || make_sent_record(store, id, &record) != 0)
         return;
     record.is_quarantined = true;
     int error;

@@ -119,7 +119,7 @@ bool email_table_add(struct email_table *emails, struct email_list *list, uint32
 }
 
 /* Adds the email to the sums of its list (`sign` is 1), or subtracts it (-1). */
-static void count(struct email_list *list, const struct email_entry *entry, int sign)
+static void add_to_sums(struct email_list *list, const struct email_entry *entry, int sign)
 {
     if (entry->is_gone)
         return;
@@ -133,12 +133,12 @@ static void count(struct email_list *list, const struct email_entry *entry, int 
 
 void email_list_count_in(struct email_list *list, const struct email_entry *entry)
 {
-    count(list, entry, 1);
+    add_to_sums(list, entry, 1);
 }
 
 void email_list_count_out(struct email_list *list, const struct email_entry *entry)
 {
-    count(list, entry, -1);
+    add_to_sums(list, entry, -1);
 }
 
 /* ---------------------------------------------------------------- inboxes */
@@ -182,7 +182,7 @@ char *inbox_table_choose_name(const struct inbox_table *table, const struct inbo
     }
 }
 
-static int add(struct inbox_table *table, const struct inbox_row *row, struct inbox **ret_inbox)
+static int add_inbox(struct inbox_table *table, const struct inbox_row *row, struct inbox **ret_inbox)
 {
     bool has_no_name = row->origin == INBOX_OF_NO_NAME;
     if (has_no_name ? table->of_no_name != NULL : inbox_table_find_id(table, row->id) != NULL)
@@ -232,7 +232,7 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
     after.id = copy_if_changed(table, before.id, row->id);
     after.address = copy_if_changed(table, before.address, row->address);
     after.name = copy_if_changed(table, before.name, row->name);
-    int error = inbox == NULL ? add(table, &after, &inbox) : 0;
+    int error = inbox == NULL ? add_inbox(table, &after, &inbox) : 0;
     if (error != 0)
         return error;
     g_hash_table_replace(table->by_name, folded, inbox);
@@ -453,7 +453,7 @@ bool index_end_first_sync(struct index *index)
     return is_first;
 }
 
-void index_note_quarantine_shown(struct index *index)
+void index_set_quarantine_shown(struct index *index)
 {
     pthread_mutex_lock(&index->write_lock);
     bool was_shown = index->shows_quarantine;
@@ -466,18 +466,18 @@ void index_note_quarantine_shown(struct index *index)
         index_notify_inbox(index, i, STORE_CHANGED);
 }
 
-void index_note_lost(struct index *index)
+void index_report_lost_record(struct index *index)
 {
     if (atomic_fetch_add(&index->lost, 1) == 0)
         log_warning("records in the cache cannot be read: the file was changed, or the disk fails; "
                     "'sync' in ctl asks the service for them");
 }
 
-void index_clean(struct index *index)
+void index_delete_replaced(struct index *index)
 {
     LOCK_GUARD(&index->write_lock);
     if (atomic_load(&index->open_jsonl_files) == 0)
-        cache_clean(index->cache);
+        cache_delete_replaced(index->cache);
 }
 
 void index_notify_email(const struct index *index, uint32_t email, bool is_sent, enum store_change change)
@@ -583,8 +583,8 @@ bool index_find_inbox_by_id(struct index *index, const char *id, uint32_t *ret_i
     return true;
 }
 
-static bool find(struct index *index, uint32_t inbox_number, const char *name, bool is_quarantined,
-                 struct email_view *ret)
+static bool find_named(struct index *index, uint32_t inbox_number, const char *name, bool is_quarantined,
+                       struct email_view *ret)
 {
     READ_GUARD(&index->read_lock);
     const struct inbox *inbox = get_live_locked(index, inbox_number);
@@ -596,12 +596,12 @@ static bool find(struct index *index, uint32_t inbox_number, const char *name, b
 
 bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
 {
-    return find(&store->index, inbox, name, false, ret);
+    return find_named(&store->index, inbox, name, false, ret);
 }
 
 bool store_find_quarantined(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
 {
-    return find(&store->index, inbox, name, true, ret);
+    return find_named(&store->index, inbox, name, true, ret);
 }
 
 bool store_shows_quarantine(struct store *store)
@@ -635,7 +635,7 @@ int store_read_email(struct store *store, uint32_t email, char **ret_json, size_
     *ret_len = view.json_len;
     if (error == 0 || error == -ENOMEM || tried == 0)
         return error;
-    index_note_lost(&store->index);
+    index_report_lost_record(&store->index);
     return -EIO;
 }
 
@@ -668,8 +668,8 @@ size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_v
 }
 
 /* Releases the lock after every SKIP_MAX entries, so that writers get their turn. */
-static size_t list(struct index *index, uint32_t inbox_number, bool is_quarantined, uint64_t position,
-                   struct email_view *ret, uint64_t *ret_positions, size_t max)
+static size_t list_views(struct index *index, uint32_t inbox_number, bool is_quarantined, uint64_t position,
+                         struct email_view *ret, uint64_t *ret_positions, size_t max)
 {
     size_t filled = 0;
     bool is_end = false;
@@ -693,13 +693,13 @@ static size_t list(struct index *index, uint32_t inbox_number, bool is_quarantin
 size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                          uint64_t *ret_positions, size_t max)
 {
-    return list(&store->index, inbox, false, position, ret, ret_positions, max);
+    return list_views(&store->index, inbox, false, position, ret, ret_positions, max);
 }
 
 size_t store_list_quarantined(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                               uint64_t *ret_positions, size_t max)
 {
-    return list(&store->index, inbox, true, position, ret, ret_positions, max);
+    return list_views(&store->index, inbox, true, position, ret, ret_positions, max);
 }
 
 int64_t store_inboxes_changed_ms(struct store *store)
@@ -708,7 +708,7 @@ int64_t store_inboxes_changed_ms(struct store *store)
     return store->index.inboxes_changed_ms;
 }
 
-void index_count(struct index *index, size_t *ret_inboxes, size_t *ret_emails)
+void index_count_shown(struct index *index, size_t *ret_inboxes, size_t *ret_emails)
 {
     *ret_inboxes = 0;
     *ret_emails = 0;
@@ -828,8 +828,8 @@ bool index_find_position(struct index *index, uint32_t email, uint32_t *ret_inbo
 }
 
 /* Lists the emails at `position`, `position + step` and so on that are shown. */
-static size_t list_locked(const struct index *index, const struct inbox *inbox, size_t position, int step,
-                          uint32_t *ret_emails, size_t max)
+static size_t list_from_locked(const struct index *index, const struct inbox *inbox, size_t position,
+                               int step, uint32_t *ret_emails, size_t max)
 {
     size_t len = 0;
     /* A position below 0 wraps around to one beyond the end. */
@@ -847,10 +847,10 @@ size_t index_list_from(struct index *index, uint32_t number, size_t position, in
 {
     READ_GUARD(&index->read_lock);
     const struct inbox *inbox = inbox_table_get(&index->inboxes, number);
-    return inbox == NULL ? 0 : list_locked(index, inbox, position, step, ret_emails, max);
+    return inbox == NULL ? 0 : list_from_locked(index, inbox, position, step, ret_emails, max);
 }
 
-size_t index_pick_some(struct index *index, uint32_t *ret_emails, size_t max)
+size_t index_pick_emails(struct index *index, uint32_t *ret_emails, size_t max)
 {
     size_t len = 0;
     READ_GUARD(&index->read_lock);
@@ -858,9 +858,9 @@ size_t index_pick_some(struct index *index, uint32_t *ret_emails, size_t max)
         const struct inbox *inbox = get_live_locked(index, i);
         if (inbox == NULL || inbox->emails.live == 0)
             continue;
-        len += list_locked(index, inbox, inbox->emails.len - 1, -1, ret_emails + len, 1);
+        len += list_from_locked(index, inbox, inbox->emails.len - 1, -1, ret_emails + len, 1);
         if (len < max && inbox->emails.len > 1)
-            len += list_locked(index, inbox, 0, 1, ret_emails + len, 1);
+            len += list_from_locked(index, inbox, 0, 1, ret_emails + len, 1);
     }
     return len;
 }

@@ -188,13 +188,13 @@ uint32_t index_begin_listing(struct index *index);
 bool index_end_first_sync(struct index *index);
 
 /* Notes that the service lists quarantined emails. The first time, reports every inbox as changed. */
-void index_note_quarantine_shown(struct index *index);
+void index_set_quarantine_shown(struct index *index);
 
 /* Notes that a record could not be read: logs the first one, and makes the next complete list restore it. */
-void index_note_lost(struct index *index);
+void index_report_lost_record(struct index *index);
 
 /* Deletes replaced records unless an index.jsonl is open (waits for the disk). */
-void index_clean(struct index *index);
+void index_delete_replaced(struct index *index);
 
 /* Call the listener; the caller holds no lock. `path` and `id` are as in struct event. */
 void index_notify_email(const struct index *index, uint32_t email, bool is_sent, enum store_change change);
@@ -208,7 +208,7 @@ void index_notify_event(const struct index *index, enum event_kind kind, const c
 bool index_find_inbox_by_id(struct index *index, const char *id, uint32_t *ret_inbox);
 
 /* Counts the inboxes and emails that are shown. */
-void index_count(struct index *index, size_t *ret_inboxes, size_t *ret_emails);
+void index_count_shown(struct index *index, size_t *ret_inboxes, size_t *ret_emails);
 
 /* Returns the number of the inbox of emails that name no inbox, or NUMBER_NONE if there are none. */
 uint32_t index_find_inbox_of_no_name(struct index *index);
@@ -228,7 +228,7 @@ size_t index_list_from(struct index *index, uint32_t number, size_t position, in
                        size_t max);
 
 /* Picks up to `max` emails: the newest and the oldest of the first inboxes. Returns their number. */
-size_t index_pick_some(struct index *index, uint32_t *ret_emails, size_t max);
+size_t index_pick_emails(struct index *index, uint32_t *ret_emails, size_t max);
 
 /* ---------------------------------------------------------------- tables; the caller holds the locks */
 

@@ -23,7 +23,7 @@ void email_batch_release(struct email_batch *batch)
     g_clear_pointer(&batch->taken, g_hash_table_unref);
 }
 
-static bool has_taken(const struct email_batch *batch, const char *name_or_key)
+static bool batch_contains(const struct email_batch *batch, const char *name_or_key)
 {
     return batch->len > 0 && g_hash_table_contains(batch->taken, name_or_key);
 }
@@ -89,9 +89,9 @@ static int write_item(struct connection *connection, const struct email_batch *b
     if (error == 0)
         error = cache_put_email(connection, &row);
     if (error == 0 && before != NULL)
-        error = cache_note_replaced(connection, before->record);
+        error = cache_add_replaced(connection, before->record);
     if (error == 0 && row.inbox != STORE_SENT)
-        error = search_index_note(connection, row.number);
+        error = search_index_add_pending(connection, row.number);
     return error;
 }
 
@@ -159,7 +159,7 @@ static int assign_numbers(struct email_batch *batch, const struct index *index, 
 
 /* The time grows even if the clock was set back, because it shows the kernel whether a listing is older than
  * the change. */
-static void touch_locked(struct inbox *inbox, int64_t now_ms)
+static void touch_inbox_locked(struct inbox *inbox, int64_t now_ms)
 {
     inbox->row.changed_ms = inbox->row.changed_ms < now_ms ? now_ms : inbox->row.changed_ms + 1;
 }
@@ -180,7 +180,7 @@ static int write_and_show_locked(struct email_batch *batch, struct index *index,
     WRITE_GUARD(&index->read_lock);
     for (size_t i = 0; i < batch->len; i++)
         show_item(index, inbox, batch, &batch->items[i]);
-    touch_locked(inbox, now_ms);
+    touch_inbox_locked(inbox, now_ms);
     return 0;
 }
 
@@ -293,7 +293,7 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
     if (record->json_len > EMAIL_RECORD_MAX_BYTES || strlen(record->key) > EMAIL_RECORD_MAX_BYTES)
         return -EMSGSIZE;
     bool is_full = batch->len == EMAIL_BATCH_MAX || batch->json.len >= EMAIL_BATCH_MAX_BYTES;
-    if (batch->len > 0 && (batch->inbox != inbox_number || is_full || has_taken(batch, record->key)))
+    if (batch->len > 0 && (batch->inbox != inbox_number || is_full || batch_contains(batch, record->key)))
         return -EAGAIN;
     uint32_t email = email_list_find_key(&inbox->emails, record->key);
     struct email_entry *entry = email_table_find(&index->emails, email);
@@ -308,7 +308,7 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
     int error = entry != NULL ? 0 : choose_name(&inbox->emails, record, name);
     if (error != 0)
         return error;
-    if (entry == NULL && has_taken(batch, name))
+    if (entry == NULL && batch_contains(batch, name))
         return -EAGAIN;
     size_t known_len = entry == NULL ? 0 : entry->json_len;
     if (record->json_len > known_len)
@@ -366,13 +366,14 @@ struct complete_list {
     bool is_lacking; /* the list lacks emails that are not yet confirmed as gone */
 };
 
-/* Finds, from *place on, emails that are confirmed as gone, and moves *place. Returns their number. */
-static size_t find_gone(const struct index *index, const struct inbox *inbox, struct complete_list *list,
-                        size_t *place, uint32_t ret_emails[EMAIL_BATCH_MAX])
+/* Finds, from *position on, emails that are confirmed as gone, and moves *position. Returns their number. */
+static size_t find_confirmed_gone(const struct index *index, const struct inbox *inbox,
+                                  struct complete_list *list, size_t *position,
+                                  uint32_t ret_emails[EMAIL_BATCH_MAX])
 {
     size_t len = 0;
-    for (; *place < inbox->emails.len && len < EMAIL_BATCH_MAX; ++*place) {
-        uint32_t email = inbox->emails.order[*place];
+    for (; *position < inbox->emails.len && len < EMAIL_BATCH_MAX; ++*position) {
+        uint32_t email = inbox->emails.order[*position];
         struct email_entry *entry = email_table_find(&index->emails, email);
         if (entry->is_gone || (entry->is_quarantined && !list->with_quarantined) ||
             was_seen(entry->seen_in, list->listing))
@@ -395,23 +396,23 @@ static void delete_emails(const struct index *index, const uint32_t *emails, siz
     for (size_t i = 0; i < len && error == 0; i++) {
         error = cache_delete_email(connection, emails[i]);
         if (error == 0)
-            error = cache_note_replaced(connection, email_table_find(&index->emails, emails[i])->record);
+            error = cache_add_replaced(connection, email_table_find(&index->emails, emails[i])->record);
         if (error == 0)
             error = search_index_remove(connection, emails[i]);
     }
     (void)cache_end_write(index->cache, error);
 }
 
-/* Returns the `place` for the next call. */
+/* Returns the `position` for the next call. */
 static size_t remove_batch(struct index *index, uint32_t inbox_number, struct complete_list *list,
-                           size_t place, uint32_t ret_emails[EMAIL_BATCH_MAX], size_t *ret_len)
+                           size_t position, uint32_t ret_emails[EMAIL_BATCH_MAX], size_t *ret_len)
 {
     LOCK_GUARD(&index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
     int64_t now_ms = clock_realtime_ms(index->clock);
-    *ret_len = inbox == NULL ? 0 : find_gone(index, inbox, list, &place, ret_emails);
+    *ret_len = inbox == NULL ? 0 : find_confirmed_gone(index, inbox, list, &position, ret_emails);
     if (*ret_len == 0)
-        return place;
+        return position;
     pthread_rwlock_wrlock(&index->read_lock);
     for (size_t i = 0; i < *ret_len; i++) {
         struct email_entry *entry = email_table_find(&index->emails, ret_emails[i]);
@@ -421,17 +422,17 @@ static size_t remove_batch(struct index *index, uint32_t inbox_number, struct co
         entry->seen_ms = now_ms;
     }
     inbox->emails.changes += *ret_len;
-    touch_locked(inbox, now_ms);
+    touch_inbox_locked(inbox, now_ms);
     pthread_rwlock_unlock(&index->read_lock);
     delete_emails(index, ret_emails, *ret_len);
-    return place;
+    return position;
 }
 
 size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_quarantined,
                            bool *ret_is_lacking)
 {
     uint32_t emails[EMAIL_BATCH_MAX];
-    size_t place = 0;
+    size_t position = 0;
     size_t removed = 0;
     size_t len;
     bool is_sent = inbox == STORE_SENT;
@@ -440,7 +441,7 @@ size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing
                                  .now_ms = short_monotonic_ms(index),
                                  .with_quarantined = with_quarantined && !is_sent};
     do {
-        place = remove_batch(index, inbox, &list, place, emails, &len);
+        position = remove_batch(index, inbox, &list, position, emails, &len);
         for (size_t i = 0; i < len; i++)
             index_notify_email(index, emails[i], is_sent, STORE_REMOVED);
         removed += len;
@@ -449,7 +450,7 @@ size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing
     return removed;
 }
 
-bool index_has_assigned(struct index *index, const char *key)
+bool index_has_key_in_named_inbox(struct index *index, const char *key)
 {
     LOCK_GUARD(&index->write_lock);
     for (guint i = 0; i < index->inboxes.items->len; i++) {
@@ -481,7 +482,7 @@ struct inbox_change {
     bool is_announced;
 };
 
-static void notify_change(const struct index *index, const struct inbox_change *change)
+static void notify_inbox_change(const struct index *index, const struct inbox_change *change)
 {
     if (!change->happened)
         return;
@@ -492,7 +493,7 @@ static void notify_change(const struct index *index, const struct inbox_change *
 }
 
 /* After an error the row is written again with the next emails. */
-static void write_row(struct index *index, struct inbox *inbox)
+static void write_inbox(struct index *index, struct inbox *inbox)
 {
     struct connection *connection = NULL;
     int error = cache_begin_write(index->cache, &connection);
@@ -508,16 +509,16 @@ static bool is_announced(const struct index *index, const struct inbox *inbox, e
 {
     if (origin == INBOX_CREATED)
         return true;
-    bool completes = inbox != NULL && !inbox->row.is_gone && inbox->row.origin == INBOX_CREATED &&
-                     strcmp(inbox->row.name, name) == 0;
-    return index->is_first_sync_done && !completes;
+    bool is_created_here = inbox != NULL && !inbox->row.is_gone && inbox->row.origin == INBOX_CREATED &&
+                           strcmp(inbox->row.name, name) == 0;
+    return index->is_first_sync_done && !is_created_here;
 }
 
 /* `inbox` is NULL if it is new. */
 static int put_row_locked(struct index *index, const struct inbox *inbox, const struct inbox_row *row)
 {
     size_t len_before = inbox == NULL ? 0 : inbox->row.json_len;
-    bool set_changes = inbox == NULL || inbox->row.is_gone || strcmp(inbox->row.name, row->name) != 0;
+    bool names_change = inbox == NULL || inbox->row.is_gone || strcmp(inbox->row.name, row->name) != 0;
     int error =
         row->json_len > len_before ? index_check_room_locked(index, 0, row->json_len - len_before) : 0;
     if (error != 0)
@@ -526,7 +527,7 @@ static int put_row_locked(struct index *index, const struct inbox *inbox, const 
     error = inbox_table_put(&index->inboxes, row);
     if (error != 0)
         return error;
-    if (set_changes)
+    if (names_change)
         index->inboxes_changed_ms = row->record_ms;
     index->size.bytes += row->json_len - len_before;
     return 0;
@@ -558,7 +559,7 @@ static int put_record_locked(struct index *index, struct inbox *inbox, const str
     if (error != 0)
         return error;
     inbox = inbox_table_get(&index->inboxes, row.number);
-    write_row(index, inbox);
+    write_inbox(index, inbox);
     *change = (struct inbox_change){
         .happened = true,
         .change = is_new ? STORE_ADDED : STORE_CHANGED,
@@ -592,7 +593,7 @@ int index_put_inbox(struct index *index, const struct inbox_record *record, enum
             *ret_number = inbox->row.number;
     }
     pthread_mutex_unlock(&index->write_lock);
-    notify_change(index, &change);
+    notify_inbox_change(index, &change);
     return error;
 }
 
@@ -613,7 +614,7 @@ int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number)
     if (error == 0)
         *ret_number = index->inboxes.of_no_name->row.number;
     pthread_mutex_unlock(&index->write_lock);
-    notify_change(index, &change);
+    notify_inbox_change(index, &change);
     return error;
 }
 
@@ -626,7 +627,7 @@ void index_touch_inboxes(struct index *index)
     for (uint32_t i = 0; i < len; i++) {
         struct inbox *inbox = inbox_table_get(&index->inboxes, i);
         if (inbox != NULL)
-            touch_locked(inbox, now_ms);
+            touch_inbox_locked(inbox, now_ms);
     }
     pthread_rwlock_unlock(&index->read_lock);
     pthread_mutex_unlock(&index->write_lock);
@@ -651,7 +652,7 @@ static bool remove_unlisted(struct index *index, uint32_t number, uint32_t listi
     inbox->row.record_ms = now_ms;
     index->inboxes_changed_ms = now_ms;
     pthread_rwlock_unlock(&index->read_lock);
-    write_row(index, inbox);
+    write_inbox(index, inbox);
     return true;
 }
 
@@ -660,12 +661,12 @@ void index_end_inbox_list(struct index *index, uint32_t listing)
     pthread_rwlock_wrlock(&index->read_lock);
     index->inboxes_are_listed = true;
     pthread_rwlock_unlock(&index->read_lock);
-    for (uint32_t number = 0; number < index_inbox_numbers(index); number++)
+    for (uint32_t number = 0; number < index_count_inbox_numbers(index); number++)
         if (remove_unlisted(index, number, listing))
             index_notify_inbox(index, number, STORE_REMOVED);
 }
 
-uint32_t index_inbox_numbers(struct index *index)
+uint32_t index_count_inbox_numbers(struct index *index)
 {
     READ_GUARD(&index->read_lock);
     return index->inboxes.items->len;
@@ -686,5 +687,5 @@ void index_end_backfilling(struct index *index, uint32_t number)
         return;
     inbox->row.is_backfilling = false;
     if (number != STORE_SENT)
-        write_row(index, inbox);
+        write_inbox(index, inbox);
 }

@@ -83,7 +83,7 @@ size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing
                            bool *ret_is_lacking);
 
 /* Returns true if an inbox other than inboxes.of_no_name has an email with this key. */
-bool index_has_assigned(struct index *index, const char *key);
+bool index_has_key_in_named_inbox(struct index *index, const char *key);
 
 /* ---------------------------------------------------------------- inboxes */
 
@@ -101,7 +101,7 @@ int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number);
 void index_end_inbox_list(struct index *index, uint32_t listing);
 
 /* Returns how many inbox numbers were given so far. */
-uint32_t index_inbox_numbers(struct index *index);
+uint32_t index_count_inbox_numbers(struct index *index);
 
 /* Counts the emails of the inbox that were added, changed or removed since the start. */
 uint64_t index_count_changes(struct index *index, uint32_t number);

@@ -35,18 +35,18 @@ struct store_jsonl {
 
 /* ---------------------------------------------------------------- lines */
 
-static struct jsonl_line *get_line(const struct store_jsonl *open, size_t i)
+static struct jsonl_line *get_line(const struct store_jsonl *file, size_t i)
 {
-    return &g_array_index(open->lines, struct jsonl_line, i);
+    return &g_array_index(file->lines, struct jsonl_line, i);
 }
 
 /* Appends lines, which are not sorted yet, for the emails that are shown and have no line. */
-static void collect_locked(struct store_jsonl *open, const struct inbox *inbox)
+static void collect_locked(struct store_jsonl *file, const struct inbox *inbox)
 {
-    g_array_set_size(open->taken, (guint)(inbox->emails.len / 8 + 1));
+    g_array_set_size(file->taken, (guint)(inbox->emails.len / 8 + 1));
     for (size_t i = 0; i < inbox->emails.len; i++) {
-        const struct email_entry *entry = email_table_find(&open->index->emails, inbox->emails.order[i]);
-        uint8_t *taken = &g_array_index(open->taken, uint8_t, i / 8);
+        const struct email_entry *entry = email_table_find(&file->index->emails, inbox->emails.order[i]);
+        uint8_t *taken = &g_array_index(file->taken, uint8_t, i / 8);
         if (!email_entry_is_shown(entry) || (*taken & 1U << i % 8) != 0)
             continue;
         *taken |= (uint8_t)(1U << i % 8);
@@ -57,9 +57,9 @@ static void collect_locked(struct store_jsonl *open, const struct inbox *inbox)
             .json_len = entry->json_len,
             .line_len = entry->line_len,
         };
-        g_array_append_val(open->lines, line);
+        g_array_append_val(file->lines, line);
     }
-    open->changes = inbox->emails.changes;
+    file->changes = inbox->emails.changes;
 }
 
 /* Emails with equal dates are in the order of their names, which do not change between mounts. */
@@ -77,69 +77,69 @@ static uint64_t line_bytes(const struct jsonl_line *line)
     return (uint64_t)line->line_len + strlen(line->name);
 }
 
-/* Adds lines for new emails. Call with the lock held for writing, or before other threads know `open`.
+/* Adds lines for new emails. Call with the lock held for writing, or before other threads know `file`.
  * Return: 0; -ENOENT when the inbox is gone. */
-static int add_lines(struct store_jsonl *open)
+static int add_lines(struct store_jsonl *file)
 {
-    struct index *index = open->index;
-    guint first = open->lines->len;
+    struct index *index = file->index;
+    guint first = file->lines->len;
     pthread_rwlock_rdlock(&index->read_lock);
-    const struct inbox *inbox = inbox_table_get(&index->inboxes, open->inbox);
+    const struct inbox *inbox = inbox_table_get(&index->inboxes, file->inbox);
     bool is_gone = inbox == NULL || inbox->row.is_gone;
-    if (!is_gone && inbox->emails.changes != open->changes)
-        collect_locked(open, inbox);
+    if (!is_gone && inbox->emails.changes != file->changes)
+        collect_locked(file, inbox);
     pthread_rwlock_unlock(&index->read_lock);
-    if (open->lines->len > first) /* otherwise the array may have no memory, which qsort() does not accept */
-        qsort(get_line(open, first), open->lines->len - first, sizeof(struct jsonl_line), compare_dates);
-    for (guint i = first; i < open->lines->len; i++) {
-        get_line(open, i)->start = open->bytes;
-        open->bytes += line_bytes(get_line(open, i));
+    if (file->lines->len > first) /* otherwise the array may have no memory, which qsort() does not accept */
+        qsort(get_line(file, first), file->lines->len - first, sizeof(struct jsonl_line), compare_dates);
+    for (guint i = first; i < file->lines->len; i++) {
+        get_line(file, i)->start = file->bytes;
+        file->bytes += line_bytes(get_line(file, i));
     }
     return is_gone ? -ENOENT : 0;
 }
 
-int store_jsonl_new(struct store *store, uint32_t inbox, struct store_jsonl **ret_index)
+int store_jsonl_new(struct store *store, uint32_t inbox, struct store_jsonl **ret_file)
 {
-    struct store_jsonl *open = calloc(1, sizeof(*open));
-    if (open == NULL)
+    struct store_jsonl *file = calloc(1, sizeof(*file));
+    if (file == NULL)
         return -ENOMEM;
-    open->index = &store->index;
-    open->inbox = inbox;
-    open->changes = UINT64_MAX; /* no lines were added yet */
-    open->lines = g_array_new(false, false, sizeof(struct jsonl_line));
-    open->taken = g_array_new(false, true, 1);
-    pthread_rwlock_init(&open->lock, NULL);
+    file->index = &store->index;
+    file->inbox = inbox;
+    file->changes = UINT64_MAX; /* no lines were added yet */
+    file->lines = g_array_new(false, false, sizeof(struct jsonl_line));
+    file->taken = g_array_new(false, true, 1);
+    pthread_rwlock_init(&file->lock, NULL);
     atomic_fetch_add(&store->index.open_jsonl_files, 1);
-    int error = add_lines(open);
+    int error = add_lines(file);
     if (error != 0) {
-        store_jsonl_free(open);
+        store_jsonl_free(file);
         return error;
     }
-    *ret_index = open;
+    *ret_file = file;
     return 0;
 }
 
-void store_jsonl_free(struct store_jsonl *open)
+void store_jsonl_free(struct store_jsonl *file)
 {
-    if (open == NULL)
+    if (file == NULL)
         return;
-    atomic_fetch_sub(&open->index->open_jsonl_files, 1);
-    pthread_rwlock_destroy(&open->lock);
-    g_array_unref(open->lines);
-    g_array_unref(open->taken);
-    free(open);
+    atomic_fetch_sub(&file->index->open_jsonl_files, 1);
+    pthread_rwlock_destroy(&file->lock);
+    g_array_unref(file->lines);
+    g_array_unref(file->taken);
+    free(file);
 }
 
 /* ---------------------------------------------------------------- reading */
 
 /* Returns the index of the line at `offset`, which must be below `bytes`. */
-static size_t find_line(const struct store_jsonl *open, uint64_t offset)
+static size_t find_line(const struct store_jsonl *file, uint64_t offset)
 {
     size_t low = 0;
-    size_t high = open->lines->len;
+    size_t high = file->lines->len;
     while (high - low > 1) {
         size_t middle = low + (high - low) / 2;
-        if (get_line(open, middle)->start <= offset)
+        if (get_line(file, middle)->start <= offset)
             low = middle;
         else
             high = middle;
@@ -158,16 +158,16 @@ static int write_line(struct cache *cache, struct connection *reader, const stru
     return error == -ENOENT ? -EIO : error;
 }
 
-static int write_lines(const struct store_jsonl *open, uint64_t offset, char *ret_bytes, size_t len)
+static int write_lines(const struct store_jsonl *file, uint64_t offset, char *ret_bytes, size_t len)
 {
-    struct cache *cache = open->index->cache;
+    struct cache *cache = file->index->cache;
     _cleanup_reader_ struct connection *reader = NULL;
     size_t done = 0;
-    int error = cache_note(cache, database_begin_read(cache->database, &reader));
+    int error = cache_report_error(cache, database_begin_read(cache->database, &reader));
     if (error != 0)
         return -EIO;
-    for (size_t i = len > 0 ? find_line(open, offset) : 0; done < len && error == 0; i++) {
-        const struct jsonl_line *line = get_line(open, i);
+    for (size_t i = len > 0 ? find_line(file, offset) : 0; done < len && error == 0; i++) {
+        const struct jsonl_line *line = get_line(file, i);
         size_t bytes = line_bytes(line);
         size_t from = offset + done - line->start;
         size_t part = MIN(bytes - from, len - done);
@@ -183,21 +183,21 @@ static int write_lines(const struct store_jsonl *open, uint64_t offset, char *re
     return error;
 }
 
-int store_jsonl_read(struct store_jsonl *open, uint64_t offset, char *ret_bytes, size_t len, size_t *ret_len)
+int store_jsonl_read(struct store_jsonl *file, uint64_t offset, char *ret_bytes, size_t len, size_t *ret_len)
 {
-    pthread_rwlock_rdlock(&open->lock);
-    if (offset >= open->bytes) {
-        pthread_rwlock_unlock(&open->lock);
-        pthread_rwlock_wrlock(&open->lock);
-        (void)add_lines(open); /* after an error the read reports the end of the file */
-        pthread_rwlock_unlock(&open->lock);
-        pthread_rwlock_rdlock(&open->lock);
+    pthread_rwlock_rdlock(&file->lock);
+    if (offset >= file->bytes) {
+        pthread_rwlock_unlock(&file->lock);
+        pthread_rwlock_wrlock(&file->lock);
+        (void)add_lines(file); /* after an error the read reports the end of the file */
+        pthread_rwlock_unlock(&file->lock);
+        pthread_rwlock_rdlock(&file->lock);
     }
-    uint64_t available = offset < open->bytes ? open->bytes - offset : 0;
+    uint64_t available = offset < file->bytes ? file->bytes - offset : 0;
     *ret_len = MIN(available, len);
-    int error = write_lines(open, offset, ret_bytes, *ret_len);
-    pthread_rwlock_unlock(&open->lock);
+    int error = write_lines(file, offset, ret_bytes, *ret_len);
+    pthread_rwlock_unlock(&file->lock);
     if (error == -EIO)
-        index_note_lost(open->index);
+        index_report_lost_record(file->index);
     return error;
 }

@@ -20,7 +20,7 @@ int message_ids_find(struct cache *cache, const char *message_id, char *ret_emai
     size_t len = 0;
     int error = database_take_reader(cache->database, &reader);
     if (error != 0)
-        return cache_note(cache, error);
+        return cache_report_error(cache, error);
     int more = statements_begin(&reader->statements, CACHE_FIND_MESSAGE_ID, &row, "ii",
                                 cache_digest(message_id), (int64_t)MESSAGE_IDS_EMAILS_MAX);
     for (; more > 0 && len < MESSAGE_IDS_EMAILS_MAX; more = query_step(row)) {
@@ -36,10 +36,10 @@ int message_ids_find(struct cache *cache, const char *message_id, char *ret_emai
     while (more < 0 && len > 0)
         free(ret_email_ids[--len]);
     *ret_len = len;
-    return more < 0 ? cache_note(cache, more) : 0;
+    return more < 0 ? cache_report_error(cache, more) : 0;
 }
 
-int message_ids_note(struct connection *writer, const char *message_id, const char *email_id)
+int message_ids_add(struct connection *writer, const char *message_id, const char *email_id)
 {
     if (strlen(email_id) > EMAIL_ID_MAX_BYTES)
         return 0;

@@ -20,7 +20,7 @@ enum {
 
 /* Notes the Message-ID of an email, without brackets, while the caller has the turn to write to the cache.
  * Ignores an `email_id` of more than 255 bytes. Return: 0; -errno of SQLite. */
-int message_ids_note(struct connection *writer, const char *message_id, const char *email_id);
+int message_ids_add(struct connection *writer, const char *message_id, const char *email_id);
 
 /* Finds the ids of the emails that have the Message-ID, in the order in which they were noted; there may be
  * none. The caller frees each id. May be called from any thread; waits for the disk. Return: 0; -ENOMEM;

@@ -52,24 +52,24 @@ static void search_hits_clear(struct search_hits *hits)
     hits->is_truncated = false;
 }
 
-static gboolean is_in(gpointer email, gpointer value, gpointer hits)
+static gboolean is_member(gpointer email, gpointer value, gpointer hits)
 {
     return g_hash_table_contains(hits, email);
 }
 
-static void add_to(gpointer email, gpointer value, gpointer hits)
+static void add_member(gpointer email, gpointer value, gpointer hits)
 {
     g_hash_table_add(hits, email);
 }
 
-static gboolean is_missing_in(gpointer email, gpointer value, gpointer hits)
+static gboolean is_not_member(gpointer email, gpointer value, gpointer hits)
 {
     return !g_hash_table_contains(hits, email);
 }
 
 static void search_hits_intersect(struct search_hits *hits, const struct search_hits *other)
 {
-    g_hash_table_foreach_remove(hits->emails, is_missing_in, other->emails);
+    g_hash_table_foreach_remove(hits->emails, is_not_member, other->emails);
     hits->is_truncated |= other->is_truncated;
 }
 
@@ -174,7 +174,7 @@ enum {
     SEARCH_TIMEOUT_MS = 10 * 1000,
     OFFLINE_TIMEOUT_MS = 2 * 1000, /* used unless the service is known to be online */
     CATCH_UP_TIMEOUT_MS = 1000,
-    SERVICE_TERMS_MAX = 4,     /* the service is asked for the longest terms only, one request each */
+    SERVICE_TERMS_MAX = 4,     /* only the longest terms are requested, each by itself */
     LIMIT_WHERE_REFUSED = 100, /* the second try after the service refused STORE_SEARCH_MAX */
     ABILITY_LASTS_MS = 60 * 60 * 1000,
     SYNC_INTERVAL_MS = 30 * 1000,
@@ -184,12 +184,12 @@ enum {
 struct search {
     struct store *store;
     const struct search_query *query;
-    struct cancel *cancel;                              /* also set when the time-out has passed */
-    struct search_hits found;                           /* from the service */
-    struct search_hits local;                           /* from the search index */
-    struct search_hits unwanted;                        /* emails with a negated text, from both */
-    struct search_hits *taking;                         /* take_hit() adds to this set */
-    const struct search_term *asked[SERVICE_TERMS_MAX]; /* terms for the service; NULL after the last */
+    struct cancel *cancel;                                  /* also set when the time-out has passed */
+    struct search_hits found;                               /* from the service */
+    struct search_hits local;                               /* from the search index */
+    struct search_hits unwanted;                            /* emails with a negated text, from both */
+    struct search_hits *taking;                             /* take_hit() adds to this set */
+    const struct search_term *requested[SERVICE_TERMS_MAX]; /* terms for the service; NULL after the last */
     uint32_t unknown_inbox; /* number of the inbox of a hit that the index lacks, or NUMBER_NONE */
     bool has_facts;
     bool is_service_asked; /* the service answered every request */
@@ -241,17 +241,17 @@ static bool find_locally(struct search *search, const struct search_query *part,
 }
 
 /* Indexes every email that was noted, for at most a second. Returns false if some remain. */
-static bool catch_up(const struct search *search)
+static bool process_pending(const struct search *search)
 {
     int64_t until_ms = clock_monotonic_ms(clock_system()) + CATCH_UP_TIMEOUT_MS;
     int more = 1;
     while (more > 0 && !cancel_is_set(search->cancel) && clock_monotonic_ms(clock_system()) < until_ms)
-        more = search_index_catch_up(&search->store->cache);
+        more = search_index_process_pending(&search->store->cache);
     return more == 0;
 }
 
 /* Adds an inbox's emails that meet the facts. Returns false after the time-out, or when out of memory. */
-static bool look_through_inbox(struct search *search, const struct inbox_view *inbox)
+static bool add_emails_of_inbox(struct search *search, const struct inbox_view *inbox)
 {
     struct email_view emails[EMAILS_AT_ONCE];
     uint64_t positions[EMAILS_AT_ONCE];
@@ -303,23 +303,23 @@ static void search_locally(struct search *search)
     struct search_query unwanted;
     bool has_wanted = copy_groups(search->query, is_wanted_text, &wanted);
     bool needs_index = has_wanted || copy_groups(search->query, is_unwanted_text, &unwanted);
-    bool is_whole = !needs_index || catch_up(search);
-    is_whole &= find_unwanted(search);
+    bool is_complete = !needs_index || process_pending(search);
+    is_complete &= find_unwanted(search);
     struct inbox_view inbox;
     uint64_t position = 0;
     if (has_wanted)
-        is_whole &= find_locally(search, &wanted, &search->local) && !may_have_attachment(search, &wanted);
+        is_complete &= find_locally(search, &wanted, &search->local) && !may_have_attachment(search, &wanted);
     /* If the query wants no text, the facts alone select emails. */
     bool continues = !has_wanted;
     while (continues && store_list_inboxes(search->store, position, &inbox, &position, 1) == 1)
-        continues = look_through_inbox(search, &inbox);
-    search->local.is_truncated |= !is_whole || (!has_wanted && !continues);
+        continues = add_emails_of_inbox(search, &inbox);
+    search->local.is_truncated |= !is_complete || (!has_wanted && !continues);
 }
 
 /* ---------------------------------------------------------------- the service */
 
 /* Skips emails that are gone, or whose inbox is unknown or gone. */
-static int take_remote(void *context, struct email_record *record)
+static int take_record(void *context, struct email_record *record)
 {
     struct search *search = context;
     struct index *index = &search->store->index;
@@ -345,7 +345,7 @@ static int take_remote(void *context, struct email_record *record)
     return 0;
 }
 
-static int take_nothing(void *context, struct email_record *record)
+static int ignore_record(void *context, struct email_record *record)
 {
     (void)context, (void)record;
     return 0;
@@ -373,7 +373,7 @@ static enum search_ability test_ability(struct search *search)
         return SEARCH_ABILITY_UNKNOWN;
     snprintf(term, sizeof(term), "%016" PRIx64 "%016" PRIx64, noise[0], noise[1]);
     const struct email_query query = {.limit = 1, .search_term = term};
-    enum service_outcome outcome = list_from_service(search, &query, take_nothing, &count);
+    enum service_outcome outcome = list_from_service(search, &query, ignore_record, &count);
     /* The count is checked first, since a list of every email may be too long to be read. */
     if (count > 0 || outcome == SERVICE_REJECTED || outcome == SERVICE_ABSENT)
         return SEARCH_ABILITY_ABSENT;
@@ -389,7 +389,7 @@ static bool has_ability(struct search *search)
     size_t inboxes;
     size_t emails;
     store->service->ops->get_capabilities(store->service, &capabilities);
-    index_count(&store->index, &inboxes, &emails);
+    index_count_shown(&store->index, &inboxes, &emails);
     if (capabilities.inbox_list == CAPABILITY_ABSENT || emails == 0)
         return false;
     int64_t now_ms = clock_monotonic_ms(store->index.clock);
@@ -428,16 +428,16 @@ static const char *only_inbox(const struct search *search)
 }
 
 /* Requests the hits for one term. Returns false if the service did not answer. */
-static bool ask_for_term(struct search *search, const char *inbox_id, const char *term,
+static bool request_term(struct search *search, const char *inbox_id, const char *term,
                          struct search_hits *ret_hits)
 {
     struct email_query query = {.inbox_id = inbox_id, .limit = STORE_SEARCH_MAX, .search_term = term};
     unsigned int count;
     search->taking = ret_hits;
-    enum service_outcome outcome = list_from_service(search, &query, take_remote, &count);
+    enum service_outcome outcome = list_from_service(search, &query, take_record, &count);
     if (outcome == SERVICE_REJECTED) {
         query.limit = LIMIT_WHERE_REFUSED;
-        outcome = list_from_service(search, &query, take_remote, &count);
+        outcome = list_from_service(search, &query, take_record, &count);
     }
     ret_hits->is_truncated |= count >= query.limit;
     return outcome == SERVICE_OK;
@@ -459,15 +459,15 @@ static bool choose_terms(struct search *search)
         if (search->query->terms[i].kind == SEARCH_WORD)
             terms[len++] = &search->query->terms[i];
     qsort(terms, len, sizeof(struct search_term *), compare_lengths);
-    memcpy(search->asked, terms,
+    memcpy(search->requested, terms,
            (len < SERVICE_TERMS_MAX ? len : SERVICE_TERMS_MAX) * sizeof(struct search_term *));
     return len > 0;
 }
 
-static bool is_asked_for(const struct search *search, const struct search_term *term)
+static bool is_requested(const struct search *search, const struct search_term *term)
 {
     for (size_t i = 0; i < SERVICE_TERMS_MAX; i++)
-        if (search->asked[i] == term)
+        if (search->requested[i] == term)
             return true;
     return false;
 }
@@ -487,20 +487,20 @@ static void merge_group_hits(struct search_hits *found, struct search_hits *more
     found->is_truncated = is_truncated;
 }
 
-/* Finds the service's hits for the words of a group. If the service is not asked for a term of the group,
+/* Finds the service's hits for the words of a group. If a term of the group is not requested,
  * adds the index's hits for the group. Returns false if the service did not answer. */
-static bool ask_for_group(struct search *search, const char *inbox_id, const struct search_term *first,
+static bool request_group(struct search *search, const char *inbox_id, const struct search_term *first,
                           size_t len, struct search_hits *ret_hits)
 {
     bool is_answered = true;
-    bool is_whole = true;
+    bool is_complete = true;
     for (size_t i = 0; i < len && is_answered; i++) {
-        if (is_asked_for(search, &first[i]))
-            is_answered = ask_for_term(search, inbox_id, first[i].text, ret_hits);
+        if (is_requested(search, &first[i]))
+            is_answered = request_term(search, inbox_id, first[i].text, ret_hits);
         else
-            is_whole = false;
+            is_complete = false;
     }
-    if (is_answered && !is_whole) {
+    if (is_answered && !is_complete) {
         struct search_query group = {.len = len};
         memcpy(group.terms, first, len * sizeof(*first));
         find_locally(search, &group, ret_hits);
@@ -509,7 +509,7 @@ static bool ask_for_group(struct search *search, const char *inbox_id, const str
 }
 
 /* Intersects the hits of all wanted groups. Returns false if the service did not answer for one of them. */
-static bool ask_for_wanted(struct search *search, const char *inbox_id, struct search_hits *found)
+static bool request_wanted(struct search *search, const char *inbox_id, struct search_hits *found)
 {
     const struct search_query *query = search->query;
     bool is_first = true;
@@ -518,11 +518,11 @@ static bool ask_for_wanted(struct search *search, const char *inbox_id, struct s
         const struct search_term *first = &query->terms[i];
         _cleanup_hits_ struct search_hits more = search_hits_new();
         end = search_query_group_end(query, i);
-        /* A group of one word that the service is not asked for cannot narrow its hits. */
+        /* A group of one word that is not requested cannot narrow its hits. */
         if (!is_wanted_text(first, end - i) || !has_words(first, end - i) ||
-            (end - i == 1 && !is_asked_for(search, first)))
+            (end - i == 1 && !is_requested(search, first)))
             continue;
-        if (!ask_for_group(search, inbox_id, first, end - i, &more))
+        if (!request_group(search, inbox_id, first, end - i, &more))
             return false;
         merge_group_hits(found, &more, is_first);
         if (g_hash_table_size(found->emails) == 0 && !found->is_truncated)
@@ -533,16 +533,16 @@ static bool ask_for_wanted(struct search *search, const char *inbox_id, struct s
 }
 
 /* Finds the service's hits for the query. Returns false, with no hits, if the service did not answer. */
-static bool ask_service(struct search *search)
+static bool request_all_terms(struct search *search)
 {
     const char *inbox_id = only_inbox(search);
     struct search_hits *found = &search->found;
     struct search_query query;
     search_hits_clear(found);
-    bool is_answered = ask_for_wanted(search, inbox_id, found);
-    for (size_t i = 0; i < SERVICE_TERMS_MAX && search->asked[i] != NULL && is_answered; i++)
-        if (search->asked[i]->is_negated)
-            is_answered = ask_for_term(search, inbox_id, search->asked[i]->text, &search->unwanted);
+    bool is_answered = request_wanted(search, inbox_id, found);
+    for (size_t i = 0; i < SERVICE_TERMS_MAX && search->requested[i] != NULL && is_answered; i++)
+        if (search->requested[i]->is_negated)
+            is_answered = request_term(search, inbox_id, search->requested[i]->text, &search->unwanted);
     if (!is_answered) {
         search_hits_clear(found);
         return false;
@@ -558,7 +558,7 @@ static bool ask_service(struct search *search)
 
 /* Syncs the inbox of a hit that the index lacks, at most once in SYNC_INTERVAL_MS, since the service may find
  * emails that its lists never have. Returns true if the sync succeeded. */
-static bool fetch_unknown(struct search *search)
+static bool sync_unknown_inbox(struct search *search)
 {
     struct store *store = search->store;
     struct searcher *searcher = &store->searcher;
@@ -581,12 +581,12 @@ static void search_service(struct search *search)
     if (is_local_enough || !choose_terms(search) || cancel_is_set(search->cancel) || !has_ability(search))
         return;
     search->unknown_inbox = NUMBER_NONE;
-    search->is_service_asked = ask_service(search);
-    if (search->is_service_asked && search->unknown_inbox != NUMBER_NONE && fetch_unknown(search)) {
+    search->is_service_asked = request_all_terms(search);
+    if (search->is_service_asked && search->unknown_inbox != NUMBER_NONE && sync_unknown_inbox(search)) {
         /* The new emails may have an unwanted text. */
-        (void)catch_up(search);
+        (void)process_pending(search);
         (void)find_unwanted(search);
-        search->is_service_asked = ask_service(search);
+        search->is_service_asked = request_all_terms(search);
     }
 }
 
@@ -619,8 +619,8 @@ int store_search(struct store *store, const char *text, struct cancel *cancel, s
     if (error == 0 && cancel_is_set(cancel))
         error = -EINTR;
     if (error == 0) {
-        g_hash_table_foreach(search.local.emails, add_to, search.found.emails);
-        g_hash_table_foreach_remove(search.found.emails, is_in, search.unwanted.emails);
+        g_hash_table_foreach(search.local.emails, add_member, search.found.emails);
+        g_hash_table_foreach_remove(search.found.emails, is_member, search.unwanted.emails);
         search.found.is_truncated |= search.local.is_truncated || search.unwanted.is_truncated;
         error = list_newest(&search.found, store, search.is_service_asked, ret);
     }

@@ -21,23 +21,23 @@ static const char attached_some[] = "\uE002";
 
 /* ---------------------------------------------------------------- what is to be indexed */
 
-int search_index_note(struct connection *connection, uint32_t email)
+int search_index_add_pending(struct connection *connection, uint32_t email)
 {
-    return statements_execute(&connection->statements, CACHE_NOTE_UNINDEXED, "i", (int64_t)email);
+    return statements_execute(&connection->statements, CACHE_ADD_PENDING, "i", (int64_t)email);
 }
 
 int search_index_remove(struct connection *connection, uint32_t email)
 {
-    int error = statements_execute(&connection->statements, CACHE_FORGET_UNINDEXED, "i", (int64_t)email);
+    int error = statements_execute(&connection->statements, CACHE_DELETE_PENDING, "i", (int64_t)email);
     return error != 0 ? error
                       : statements_execute(&connection->statements, CACHE_UNINDEX_EMAIL, "i", (int64_t)email);
 }
 
-int search_index_note_content(struct connection *connection, uint32_t email,
-                              const struct content_folder *folder)
+int search_index_add_pending_content(struct connection *connection, uint32_t email,
+                                     const struct content_folder *folder)
 {
     int64_t is_known = 0;
-    int error = statements_integers(&connection->statements, CACHE_KNOWS_CONTENT, &is_known, 1, "is",
+    int error = statements_integers(&connection->statements, CACHE_HAS_CONTENT, &is_known, 1, "is",
                                     (int64_t)email, attached_unknown);
     if (error != 0 || is_known != 0)
         return error;
@@ -55,8 +55,8 @@ int search_index_note_content(struct connection *connection, uint32_t email,
     _cleanup_free_ char *indexed = strndup(strbuf_str(&text), len);
     if (indexed == NULL)
         return -ENOMEM;
-    return statements_execute(&connection->statements, CACHE_NOTE_CONTENT, "iss", (int64_t)email, attached,
-                              indexed);
+    return statements_execute(&connection->statements, CACHE_ADD_PENDING_CONTENT, "iss", (int64_t)email,
+                              attached, indexed);
 }
 
 /* ---------------------------------------------------------------- indexing the noted emails */
@@ -65,7 +65,7 @@ enum {
     EMAILS_AT_ONCE = 512 /* indexing them takes some 50 ms */
 };
 
-/* Indexes the email of a row of CACHE_NEXT_UNINDEXED. Skips an email that is gone, since it has no record. */
+/* Indexes the email of a row of CACHE_NEXT_PENDING. Skips an email that is gone, since it has no record. */
 static int index_row(struct connection *connection, sqlite3_stmt *row)
 {
     struct statements *statements = &connection->statements;
@@ -98,7 +98,7 @@ static int index_row(struct connection *connection, sqlite3_stmt *row)
 static int index_next(struct connection *connection, int64_t *number)
 {
     sqlite3_stmt *row = NULL;
-    int result = statements_begin(&connection->statements, CACHE_NEXT_UNINDEXED, &row, "i", *number);
+    int result = statements_begin(&connection->statements, CACHE_NEXT_PENDING, &row, "i", *number);
     if (result > 0) {
         *number = sqlite3_column_int64(row, 0);
         int error = index_row(connection, row);
@@ -107,11 +107,11 @@ static int index_next(struct connection *connection, int64_t *number)
     statements_end(row);
     if (result <= 0)
         return result;
-    int error = statements_execute(&connection->statements, CACHE_FORGET_UNINDEXED, "i", (*number)++);
+    int error = statements_execute(&connection->statements, CACHE_DELETE_PENDING, "i", (*number)++);
     return error != 0 ? error : 1;
 }
 
-int search_index_catch_up(struct cache *cache)
+int search_index_process_pending(struct cache *cache)
 {
     struct connection *connection = NULL;
     int64_t number = 0;
@@ -152,13 +152,13 @@ static char *match_expression(const struct search_query *query)
     for (size_t i = 0; i < query->len; i++) {
         const struct search_term *term = &query->terms[i];
         const char *word = kinds[term->kind].word;
-        bool goes_on = i + 1 < query->len && query->terms[i + 1].is_alternative;
+        bool continues_group = i + 1 < query->len && query->terms[i + 1].is_alternative;
         strbuf_appendf(&text, "%s%s\"%s\"%s%s",
                        i == 0                 ? "("
                        : term->is_alternative ? " OR "
                                               : " AND (",
                        kinds[term->kind].column, word != NULL ? word : term->text,
-                       word != NULL || term->is_quoted ? "" : "*", goes_on ? "" : ")");
+                       word != NULL || term->is_quoted ? "" : "*", continues_group ? "" : ")");
     }
     return strbuf_take(&text, NULL);
 }
@@ -168,7 +168,7 @@ struct finding {
     void *context;
 };
 
-static int look_whether_to_stop(void *context)
+static int check_stop(void *context)
 {
     const struct finding *finding = context;
     return finding->stop(finding->context) ? 1 : 0;
@@ -183,15 +183,15 @@ int search_index_find(struct cache *cache, const struct search_query *query, sea
     _cleanup_free_ char *expression = match_expression(query);
     if (expression == NULL)
         return -ENOMEM;
-    int error = cache_note(cache, database_take_reader(cache->database, &connection));
+    int error = cache_report_error(cache, database_take_reader(cache->database, &connection));
     if (error != 0)
         return error;
-    sqlite3_progress_handler(connection->db, STEPS_BETWEEN_LOOKS, look_whether_to_stop, &finding);
+    sqlite3_progress_handler(connection->db, STEPS_BETWEEN_LOOKS, check_stop, &finding);
     int more = statements_begin(&connection->statements, CACHE_SEARCH, &row, "s", expression);
     for (; more > 0; more = query_step(row))
         sink(context, (uint32_t)sqlite3_column_int64(row, 0));
     statements_end(row);
     sqlite3_progress_handler(connection->db, 0, NULL, NULL);
     database_return_reader(connection);
-    return more < 0 && stop(context) ? -EINTR : cache_note(cache, more);
+    return more < 0 && stop(context) ? -EINTR : cache_report_error(cache, more);
 }

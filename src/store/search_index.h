@@ -25,19 +25,19 @@ enum {
 };
 
 /* Notes, in a turn, that the record of an email is new or changed. Return: 0; -errno of SQLite. */
-int search_index_note(struct connection *connection, uint32_t email);
+int search_index_add_pending(struct connection *connection, uint32_t email);
 
 /* Removes an email from the index, in a turn. Return: 0; -errno of SQLite. */
 int search_index_remove(struct connection *connection, uint32_t email);
 
 /* Notes, in a turn, the body of an email and the names of its attachments, unless the index already has them.
  * Return: 0; -errno of SQLite; -ENOMEM. */
-int search_index_note_content(struct connection *connection, uint32_t email,
-                              const struct content_folder *folder);
+int search_index_add_pending_content(struct connection *connection, uint32_t email,
+                                     const struct content_folder *folder);
 
 /* Indexes some of the noted emails, in a turn of its own. May be called from any thread. Return: 1 when more
  * may be noted; 0 when there are none; -errno of SQLite. */
-int search_index_catch_up(struct cache *cache);
+int search_index_process_pending(struct cache *cache);
 
 /* Receives a hit. */
 typedef void (*search_hit_sink)(void *context, uint32_t email);

@@ -112,7 +112,7 @@ void store_get_status(struct store *store, struct store_status *ret)
     *ret = (struct store_status){0};
     contact_get_status(&store->contact, ret);
     sync_get_status(store->sync, ret);
-    index_count(&store->index, &ret->inboxes, &ret->emails);
+    index_count_shown(&store->index, &ret->inboxes, &ret->emails);
     const struct index_size size = index_get_size(&store->index);
     ret->kept_emails = size.emails;
     ret->kept_emails_max = store->index.max.emails;

@@ -152,11 +152,11 @@ void store_hide_sent(struct store *store, const char *id);
  * file name as the member `file`. Its lines never change while it is open; new emails are added at its end.
  * Call store_jsonl_free() before store_free(). Return: 0; -ENOENT when there is no such inbox; -ENOMEM. */
 struct store_jsonl;
-int store_jsonl_new(struct store *store, uint32_t inbox, struct store_jsonl **ret_index);
-void store_jsonl_free(struct store_jsonl *open);
+int store_jsonl_new(struct store *store, uint32_t inbox, struct store_jsonl **ret_file);
+void store_jsonl_free(struct store_jsonl *file);
 /* Reads at most `len` bytes from `offset` on (waits for the disk); *ret_len is less only at the end. May be
  * called from any thread. Return: 0; -ENOMEM; -EIO as store_read_email(). */
-int store_jsonl_read(struct store_jsonl *open, uint64_t offset, char *ret_bytes, size_t len, size_t *ret_len);
+int store_jsonl_read(struct store_jsonl *file, uint64_t offset, char *ret_bytes, size_t len, size_t *ret_len);
 
 /* Returns when the set of inboxes last changed: the mtime of inboxes/. */
 int64_t store_inboxes_changed_ms(struct store *store);

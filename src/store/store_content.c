@@ -171,7 +171,7 @@ static size_t count_memory_bytes(const struct store_content *content)
 }
 
 /* Adds texts to `loaded`. Drops the oldest while all exceed the bound, but never the newest. */
-static void remember_locked(struct contents *contents, struct store_content *content)
+static void remember_texts_locked(struct contents *contents, struct store_content *content)
 {
     if (g_hash_table_contains(contents->loaded, GUINT_TO_POINTER(content->email)))
         return;
@@ -187,8 +187,8 @@ static void remember_locked(struct contents *contents, struct store_content *con
 }
 
 /* Loads a part from the cache. Return: 0; -ENOENT when the cache lacks the part; -errno. */
-static int load(struct contents *contents, const struct content_request *request,
-                struct store_content **ret_content)
+static int load_part(struct contents *contents, const struct content_request *request,
+                     struct store_content **ret_content)
 {
     _cleanup_content_ struct store_content *content = content_new(request->email);
     if (content == NULL)
@@ -223,8 +223,8 @@ struct content_answer {
 };
 
 /* Leaves a long part in the file, and reads a short one into memory. */
-static int take_bytes(struct contents *contents, enum content_part part, int fd, uint64_t len,
-                      struct content_answer *answer)
+static int take_file(struct contents *contents, enum content_part part, int fd, uint64_t len,
+                     struct content_answer *answer)
 {
     struct content_bytes *bytes = &answer->content->bytes;
     size_t head_len = len < MESSAGE_HEAD_BYTES ? (size_t)len : (size_t)MESSAGE_HEAD_BYTES;
@@ -265,7 +265,7 @@ static int request_bytes(struct contents *contents, const struct content_request
     else
         service->ops->get_attachment(service, query, request->attachment_id, &target, request->cancel, &len,
                                      ret);
-    int error = ret->outcome == SERVICE_OK ? take_bytes(contents, request->part, fd, len, answer) : 0;
+    int error = ret->outcome == SERVICE_OK ? take_file(contents, request->part, fd, len, answer) : 0;
     if ((error != 0 || ret->outcome != SERVICE_OK) && answer->file_name[0] != '\0')
         content_cache_unlink(&contents->cache, answer->file_name);
     return error;
@@ -383,7 +383,7 @@ static bool is_too_long_locked(const struct contents *contents, const struct con
 }
 
 /* Nothing is fetched ahead while the service is busy or unreachable, since readers would then wait longer. */
-static int check_may_fetch(struct contents *contents, const struct content_request *request)
+static int check_may_request(struct contents *contents, const struct content_request *request)
 {
     struct contact *contact = &contents->store->contact;
     LOCK_GUARD(&contents->lock);
@@ -402,8 +402,8 @@ static void run_transfer(struct worker_job *job)
     _cleanup_content_ struct store_content *known = NULL;
     struct content_answer answer = {.content = content_new(request->email)};
     /* Another transfer may have stored the part since the reader looked into the cache. */
-    bool is_known = load(contents, request, &known) == 0;
-    int error = is_known ? 0 : check_may_fetch(contents, request);
+    bool is_known = load_part(contents, request, &known) == 0;
+    int error = is_known ? 0 : check_may_request(contents, request);
     if (error == 0 && !is_known)
         error = fetch_and_store(contents, request, &answer);
     struct store_content *content = is_known ? known : answer.content;
@@ -416,7 +416,7 @@ static void run_transfer(struct worker_job *job)
             (struct too_long){request->key, clock_monotonic_ms(contents->clock) + TOO_LONG_MS};
     g_hash_table_remove(contents->transfers, &request->key);
     if (error == 0 && request->part == CONTENT_PART_TEXTS)
-        remember_locked(contents, content);
+        remember_texts_locked(contents, content);
     pthread_cond_broadcast(&transfer->done);
     pthread_mutex_unlock(&contents->lock);
     /* The table no longer has the transfer, so no other thread changes has_attachments. */
@@ -450,8 +450,8 @@ static struct content_transfer *new_transfer(struct contents *contents, const st
 }
 
 /* Finds or makes the transfer of a part, and takes a reference. The caller submits its job if *ret_is_new. */
-static int join_locked(struct contents *contents, const struct content_request *request,
-                       struct content_transfer **ret_transfer, bool *ret_is_new)
+static int join_transfer_locked(struct contents *contents, const struct content_request *request,
+                                struct content_transfer **ret_transfer, bool *ret_is_new)
 {
     struct content_transfer *transfer = g_hash_table_lookup(contents->transfers, &request->key);
     *ret_is_new = transfer == NULL;
@@ -474,7 +474,7 @@ static int join_locked(struct contents *contents, const struct content_request *
 
 /* Drops a reference. Withdraws a transfer that has not begun and has no other reader. Otherwise, readers that
  * give up on a slow service would leave an ever longer queue. */
-static void leave_locked(struct content_transfer *transfer)
+static void leave_transfer_locked(struct content_transfer *transfer)
 {
     struct contents *contents = transfer->contents;
     bool is_last = transfer->references == 2 /* the job's and the caller's */ && !transfer->is_done &&
@@ -485,14 +485,14 @@ static void leave_locked(struct content_transfer *transfer)
 }
 
 /* Sets *ret_was_ahead if the transfer had the bounds for fetching ahead. */
-static int fetch_once_locked(struct contents *contents, const struct content_request *request,
-                             int64_t until_ms, struct cancel *cancel, struct store_content **ret_content,
-                             bool *ret_was_ahead)
+static int await_transfer_locked(struct contents *contents, const struct content_request *request,
+                                 int64_t until_ms, struct cancel *cancel, struct store_content **ret_content,
+                                 bool *ret_was_ahead)
 {
     struct content_transfer *transfer = NULL;
     bool must_start;
     *ret_was_ahead = false;
-    int error = join_locked(contents, request, &transfer, &must_start);
+    int error = join_transfer_locked(contents, request, &transfer, &must_start);
     if (error != 0)
         return error;
     if (!must_start && transfer->request.is_ahead &&
@@ -517,20 +517,20 @@ static int fetch_once_locked(struct contents *contents, const struct content_req
     if (error == 0)
         *ret_content = content_ref(transfer->content);
     *ret_was_ahead = transfer->request.is_ahead;
-    leave_locked(transfer);
+    leave_transfer_locked(transfer);
     return error;
 }
 
 /* Fetches a part from the service. Waits at most READER_WAIT_MS. */
-static int fetch(struct contents *contents, const struct content_request *request, struct cancel *cancel,
-                 struct store_content **ret_content)
+static int fetch_part(struct contents *contents, const struct content_request *request, struct cancel *cancel,
+                      struct store_content **ret_content)
 {
     int64_t until_ms = clock_monotonic_ms(contents->clock) + READER_WAIT_MS;
     bool was_ahead;
     int error;
     LOCK_GUARD(&contents->lock);
     do /* a transfer that failed only because it was ahead of readers is repeated for this reader */
-        error = fetch_once_locked(contents, request, until_ms, cancel, ret_content, &was_ahead);
+        error = await_transfer_locked(contents, request, until_ms, cancel, ret_content, &was_ahead);
     while ((error == -EFBIG || error == -EAGAIN) && was_ahead);
     return error;
 }
@@ -563,7 +563,8 @@ static void fetch_ahead(struct contents *contents, uint32_t email, enum content_
     if (!make_request(contents, email, part, attachment_id, true, &request))
         return;
     LOCK_GUARD(&contents->lock);
-    if (contents->ahead_queued >= AHEAD_QUEUE_MAX || join_locked(contents, &request, &transfer, &is_new) != 0)
+    if (contents->ahead_queued >= AHEAD_QUEUE_MAX ||
+        join_transfer_locked(contents, &request, &transfer, &is_new) != 0)
         return;
     transfer->request.has_attachments |= has_attachments;
     if (is_new && worker_pool_submit(contents->ahead_pool, &transfer->job) == 0)
@@ -600,8 +601,8 @@ static struct read_stream *find_stream_locked(struct contents *contents, uint32_
 
 /* Moves the stream to the position. Returns the number of emails to fetch ahead, which is 0 until the reader
  * has read half of the emails fetched before. */
-static size_t continue_stream_locked(struct contents *contents, struct read_stream *stream, size_t position,
-                                     uint32_t ret_emails[AHEAD_EMAILS])
+static size_t advance_stream_locked(struct contents *contents, struct read_stream *stream, size_t position,
+                                    uint32_t ret_emails[AHEAD_EMAILS])
 {
     size_t moved = distance(position, stream->position);
     int step = position > stream->position ? 1 : -1;
@@ -633,7 +634,7 @@ static void follow_reader(struct contents *contents, const struct content_reques
     struct read_stream *stream = find_stream_locked(contents, inbox, request->part, position, is_missing);
     if (stream != NULL) {
         stream->used = ++contents->stream_uses;
-        len = continue_stream_locked(contents, stream, position, emails);
+        len = advance_stream_locked(contents, stream, position, emails);
     }
     pthread_mutex_unlock(&contents->lock);
     /* The texts contain the ids of the attachments. */
@@ -648,9 +649,9 @@ static void follow_reader(struct contents *contents, const struct content_reques
 static int get_part(struct contents *contents, const struct content_request *request, struct cancel *cancel,
                     struct store_content **ret_content)
 {
-    bool is_missing = load(contents, request, ret_content) != 0;
+    bool is_missing = load_part(contents, request, ret_content) != 0;
     follow_reader(contents, request, is_missing);
-    int error = is_missing ? fetch(contents, request, cancel, ret_content) : 0;
+    int error = is_missing ? fetch_part(contents, request, cancel, ret_content) : 0;
     /* The service may have lost its content since the last probe. */
     if (error == -ENOENT)
         atomic_store(&contents->must_probe, true);
@@ -677,7 +678,7 @@ int store_content_get(struct store *store, uint32_t email, struct cancel *cancel
     if (error != 0)
         return error;
     LOCK_GUARD(&contents->lock);
-    remember_locked(contents, *ret_content);
+    remember_texts_locked(contents, *ret_content);
     return 0;
 }
 
@@ -727,7 +728,7 @@ int store_content_read_head(const struct store_content *content, struct email_co
 static const char content_mark[] = "has_content";
 static const char raw_mark[] = "has_raw";
 
-static bool is_marked(struct contents *contents, const char *mark)
+static bool read_mark(struct contents *contents, const char *mark)
 {
     _cleanup_reader_ struct connection *reader = NULL;
     int64_t value = 0;
@@ -762,11 +763,11 @@ static int probe_part(struct contents *contents, uint32_t email, enum content_pa
 }
 
 /* Requests the content of one email after another until the capabilities are certain. */
-static void probe_some(struct contents *contents, bool is_in_doubt, struct cancel *cancel)
+static void probe_emails(struct contents *contents, bool is_in_doubt, struct cancel *cancel)
 {
     struct index *index = &contents->store->index;
     uint32_t emails[PROBE_EMAILS_MAX];
-    size_t len = index_pick_some(index, emails, PROBE_EMAILS_MAX);
+    size_t len = index_pick_emails(index, emails, PROBE_EMAILS_MAX);
     uint64_t hash = hash_bytes(1, emails, len * sizeof(*emails));
     /* Emails without content do not prove that the service has no content. The same emails are probed again
      * only every 20th time. */
@@ -827,7 +828,7 @@ static void probe(void *context, struct cancel *cancel)
     bool is_in_doubt = atomic_exchange(&contents->must_probe, false);
     const struct service_capabilities before = get_capabilities(contents);
     if (is_in_doubt || before.content != CAPABILITY_PRESENT || before.raw == CAPABILITY_UNKNOWN)
-        probe_some(contents, is_in_doubt, cancel);
+        probe_emails(contents, is_in_doubt, cancel);
     publish_abilities(contents);
 }
 
@@ -871,9 +872,9 @@ int contents_new(struct store *store, int dir_fd, uint64_t max_bytes, struct con
         contents_free(contents);
         return error;
     }
-    bool has_content = is_marked(contents, content_mark);
+    bool has_content = read_mark(contents, content_mark);
     atomic_store(&contents->has_content, has_content);
-    atomic_store(&contents->has_raw, has_content && is_marked(contents, raw_mark));
+    atomic_store(&contents->has_raw, has_content && read_mark(contents, raw_mark));
     *ret_contents = contents;
     return 0;
 }

@@ -177,7 +177,7 @@ static int take_sent(void *context, struct email_record *record)
     return put_email(listing, STORE_SENT, record);
 }
 
-static int take_email_of_any(void *context, struct email_record *record)
+static int take_email_of_any_inbox(void *context, struct email_record *record)
 {
     struct mail_listing *listing = context;
     uint32_t inbox;
@@ -196,8 +196,8 @@ static int take_email_of_any(void *context, struct email_record *record)
             error = index_put_inbox(listing->index, &named, INBOX_FROM_MAIL, 0, &inbox);
         inbox_record_release(&named);
     } else {
-        error = flush_batch(listing); /* index_has_assigned() does not see emails of the batch */
-        if (error == 0 && index_has_assigned(listing->index, record->key))
+        error = flush_batch(listing); /* index_has_key_in_named_inbox() does not see emails of the batch */
+        if (error == 0 && index_has_key_in_named_inbox(listing->index, record->key))
             return 0;
         if (error == 0)
             error = index_put_inbox_of_no_name(listing->index, &inbox);
@@ -222,8 +222,8 @@ static void end_answer(struct mail_listing *listing, struct service_result *ret)
 
 /* Makes one request. Returns the number of records in the answer, including those that cannot be read, which
  * end_listing() reports. */
-static unsigned int list_once(struct mail_listing *listing, unsigned int limit, bool may_be_unchanged,
-                              struct service_result *ret)
+static unsigned int request_list(struct mail_listing *listing, unsigned int limit, bool may_be_unchanged,
+                                 struct service_result *ret)
 {
     unsigned int count = 0;
     bool is_sent = listing->inbox == STORE_SENT;
@@ -242,7 +242,7 @@ static unsigned int list_once(struct mail_listing *listing, unsigned int limit, 
         service->ops->list_outbound(service, &query, take_sent, listing, cancel, &count, ret);
     else
         service->ops->list_emails(service, &query,
-                                  listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any,
+                                  listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any_inbox,
                                   listing, cancel, &count, ret);
     end_answer(listing, ret);
     listing->is_unchanged = ret->outcome == SERVICE_OK && ret->http_status == NOT_MODIFIED;
@@ -259,12 +259,12 @@ static unsigned int list_once(struct mail_listing *listing, unsigned int limit, 
 /* ---------------------------------------------------------------- growing limits */
 
 /* Returns true if the service has refused this limit, but answered a lower one. */
-static bool refuses_number(const struct mail_listing *listing, const struct service_result *result)
+static bool refuses_limit(const struct mail_listing *listing, const struct service_result *result)
 {
     return result->outcome == SERVICE_REJECTED && listing->limit > 0;
 }
 
-static void set_ok(struct service_result *result)
+static void set_success(struct service_result *result)
 {
     service_result_release(result);
     *result = (struct service_result){.outcome = SERVICE_OK, .http_status = 200, .retry_after_ms = -1};
@@ -279,14 +279,14 @@ static bool has_changed_since(const struct mail_listing *listing, uint64_t chang
 
 /* Returns true if the last answer was complete. An answer with more records than the limit is complete, since
  * the service then ignores limits. */
-static bool list_newest(struct mail_listing *listing, struct service_result *ret)
+static bool request_newest(struct mail_listing *listing, struct service_result *ret)
 {
     for (unsigned int limit = FIRST_LIMIT;; limit *= GROWTH_NEWEST) {
         bool may_be_unchanged =
             limit == FIRST_LIMIT && !has_changed_since(listing, listing->state->changes_at_newest);
-        unsigned int count = list_once(listing, limit, may_be_unchanged, ret);
-        if (refuses_number(listing, ret))
-            set_ok(ret);
+        unsigned int count = request_list(listing, limit, may_be_unchanged, ret);
+        if (refuses_limit(listing, ret))
+            set_success(ret);
         else if (ret->outcome == SERVICE_OK && count != limit)
             return true;
         if (ret->outcome != SERVICE_OK || listing->unknown == 0 || limit > LIMIT_MAX / GROWTH_NEWEST)
@@ -297,61 +297,61 @@ static bool list_newest(struct mail_listing *listing, struct service_result *ret
 
 /* Finds the highest limit that the service accepts, to within about a quarter. Returns true if the last
  * answer was complete. */
-static bool list_up_to_refusal(struct mail_listing *listing, unsigned int refused, struct service_result *ret)
+static bool find_highest_limit(struct mail_listing *listing, unsigned int refused, struct service_result *ret)
 {
     while (refused - listing->limit > listing->limit / 4) {
         unsigned int middle = listing->limit + (refused - listing->limit) / 2;
         unsigned int limit =
             listing->limit < middle / GROWTH_CAREFUL ? listing->limit * GROWTH_CAREFUL : middle;
         service_result_release(ret);
-        unsigned int count = list_once(listing, limit, false, ret);
-        if (refuses_number(listing, ret))
+        unsigned int count = request_list(listing, limit, false, ret);
+        if (refuses_limit(listing, ret))
             refused = limit;
         else if (ret->outcome != SERVICE_OK || count != limit)
             return ret->outcome == SERVICE_OK;
     }
-    if (refuses_number(listing, ret))
-        set_ok(ret);
+    if (refuses_limit(listing, ret))
+        set_success(ret);
     listing->state->max_listed = listing->limit;
     return false;
 }
 
-static unsigned int next_limit(unsigned int limit)
+static unsigned int raise_limit(unsigned int limit)
 {
     return limit <= LIMIT_MAX / GROWTH_COMPLETE ? limit * GROWTH_COMPLETE : (unsigned int)LIMIT_MAX;
 }
 
 /* Returns true if the last answer was complete. */
-static bool list_complete(struct mail_listing *listing, size_t known, struct service_result *ret)
+static bool request_complete_list(struct mail_listing *listing, size_t known, struct service_result *ret)
 {
     unsigned int limit = FIRST_LIMIT;
     /* Limits are from a fixed series, so that the next sync repeats the same request, to which the answer may
      * be "not modified". */
     while (limit <= known && limit < LIMIT_MAX)
-        limit = next_limit(limit);
+        limit = raise_limit(limit);
     if (listing->state->max_listed != 0)
         limit = MIN(limit, listing->state->max_listed);
     for (;;) {
         bool may_be_unchanged = limit == listing->state->complete_limit &&
                                 !has_changed_since(listing, listing->state->changes_at_complete);
-        unsigned int count = list_once(listing, limit, may_be_unchanged, ret);
-        if (refuses_number(listing, ret))
-            return list_up_to_refusal(listing, limit, ret);
+        unsigned int count = request_list(listing, limit, may_be_unchanged, ret);
+        if (refuses_limit(listing, ret))
+            return find_highest_limit(listing, limit, ret);
         bool begins_too_high = ret->outcome == SERVICE_REJECTED && limit > FIRST_LIMIT;
         if (!begins_too_high && (ret->outcome != SERVICE_OK || count != limit))
             return ret->outcome == SERVICE_OK;
         if (!begins_too_high && (limit == listing->state->max_listed || limit == LIMIT_MAX))
             return false;
-        limit = begins_too_high ? (unsigned int)FIRST_LIMIT : next_limit(limit);
+        limit = begins_too_high ? (unsigned int)FIRST_LIMIT : raise_limit(limit);
         service_result_release(ret);
     }
 }
 
 /* Returns true if the last answer was complete. */
-static bool list_to_depth(struct mail_listing *listing, enum sync_depth depth, size_t known,
-                          struct service_result *ret)
+static bool request_to_depth(struct mail_listing *listing, enum sync_depth depth, size_t known,
+                             struct service_result *ret)
 {
-    return depth == SYNC_NEWEST ? list_newest(listing, ret) : list_complete(listing, known, ret);
+    return depth == SYNC_NEWEST ? request_newest(listing, ret) : request_complete_list(listing, known, ret);
 }
 
 /* ---------------------------------------------------------------- listings */
@@ -386,7 +386,7 @@ static void end_listing(struct mail_listing *listing, bool is_complete, struct s
 
 /* If another thread changed the inbox during the listing, the inbox may differ from the answer. UINT64_MAX
  * then keeps "not modified" from being accepted. */
-static void note_shown(const struct mail_listing *listing, enum sync_depth depth, bool is_complete)
+static void remember_answer(const struct mail_listing *listing, enum sync_depth depth, bool is_complete)
 {
     struct listing_state *state = listing->state;
     uint64_t changes = listing->before + listing->changes;
@@ -401,7 +401,7 @@ static void note_shown(const struct mail_listing *listing, enum sync_depth depth
 }
 
 /* Makes the next requests accept full answers only. */
-static void forget_answers(struct listing_state *state)
+static void require_full_answers(struct listing_state *state)
 {
     state->changes_at_newest = state->changes_at_complete = UINT64_MAX;
 }
@@ -411,22 +411,22 @@ static void set_with_quarantined(struct mail_listing *listing, bool with_quarant
 {
     struct listing_state *state = listing->state;
     if (state->with_quarantined != with_quarantined)
-        forget_answers(state);
+        require_full_answers(state);
     state->with_quarantined = listing->with_quarantined = with_quarantined;
 }
 
 /* A service may not know with_invalid and refuse the request. The request is then repeated without the
  * parameter. The refusal is remembered only if its HTTP status may be due to the parameter. */
-static bool list_with_or_without_quarantined(struct mail_listing *listing, enum sync_depth depth,
-                                             size_t known, struct service_result *ret)
+static bool request_with_or_without_quarantined(struct mail_listing *listing, enum sync_depth depth,
+                                                size_t known, struct service_result *ret)
 {
-    bool is_complete = list_to_depth(listing, depth, known, ret);
+    bool is_complete = request_to_depth(listing, depth, known, ret);
     if (!listing->with_quarantined || ret->outcome != SERVICE_REJECTED || listing->limit > 0)
         return is_complete;
     bool is_refused = ret->http_status == BAD_REQUEST || ret->http_status == UNPROCESSABLE;
     service_result_release(ret);
     set_with_quarantined(listing, false);
-    is_complete = list_to_depth(listing, depth, known, ret);
+    is_complete = request_to_depth(listing, depth, known, ret);
     listing->state->refuses_quarantine = is_refused && ret->outcome == SERVICE_OK;
     return is_complete;
 }
@@ -468,25 +468,25 @@ static void list_inbox(struct sync_pass *pass, uint32_t inbox, enum sync_depth d
     if (depth == SYNC_COMPLETE)
         forget_refusals(listing.state);
     set_with_quarantined(&listing, is_extended(pass) && !listing.state->refuses_quarantine);
-    bool is_complete = list_with_or_without_quarantined(&listing, depth, known, ret);
+    bool is_complete = request_with_or_without_quarantined(&listing, depth, known, ret);
     end_listing(&listing, is_complete, ret);
-    note_shown(&listing, depth, is_complete);
+    remember_answer(&listing, depth, is_complete);
     /* An answer that was cut off, damaged, or as long as its limit must not remove emails. */
     if (is_complete && !listing.is_unchanged && ret->error == 0) {
         bool is_lacking = false;
         listing.changes +=
             index_remove_unseen(index, inbox, listing.batch.listing, listing.with_quarantined, &is_lacking);
         if (is_lacking)
-            forget_answers(listing.state);
+            require_full_answers(listing.state);
     }
     if (listing.with_quarantined && ret->outcome == SERVICE_OK && inbox != STORE_SENT)
-        index_note_quarantine_shown(index);
+        index_set_quarantine_shown(index);
     if (is_complete || (depth == SYNC_COMPLETE && ret->outcome == SERVICE_OK))
         index_end_backfilling(index, inbox);
 }
 
 /* Lists the mail of all inboxes. Finds inboxes that emails name, and emails that name no inbox. */
-static void list_all(struct sync_pass *pass, enum sync_depth depth, struct service_result *ret)
+static void list_all_mail(struct sync_pass *pass, enum sync_depth depth, struct service_result *ret)
 {
     struct index *index = &pass->store->index;
     /* A new state suffices, because this listing removes only emails without an inbox, which a complete list
@@ -495,8 +495,8 @@ static void list_all(struct sync_pass *pass, enum sync_depth depth, struct servi
     struct mail_listing listing = {.pass = pass, .index = index, .state = &state, .name = "all inboxes"};
     size_t inboxes;
     size_t emails;
-    index_count(index, &inboxes, &emails);
-    bool is_complete = list_to_depth(&listing, depth, emails, ret);
+    index_count_shown(index, &inboxes, &emails);
+    bool is_complete = request_to_depth(&listing, depth, emails, ret);
     end_listing(&listing, is_complete, ret);
     uint32_t of_no_name = index_find_inbox_of_no_name(index);
     if (!is_complete || listing.is_unchanged || of_no_name == NUMBER_NONE)
@@ -511,7 +511,7 @@ static void list_all(struct sync_pass *pass, enum sync_depth depth, struct servi
 
 /* Returns true if every other request would fail as well. A time-out of one request, or an error page of a
  * proxy, does not count once another request was answered. */
-static bool concerns_all_locked(const struct sync_pass *pass, const struct service_result *result)
+static bool stops_pass_locked(const struct sync_pass *pass, const struct service_result *result)
 {
     if (result->outcome == SERVICE_UNAUTHORIZED)
         return true;
@@ -546,7 +546,7 @@ static void report_result(struct sync_pass *pass, struct service_result *result)
         free(pass->reason);
         pass->reason = strdup(result_reason(result));
     }
-    pass->must_wait |= error != 0 && concerns_all_locked(pass, result);
+    pass->must_wait |= error != 0 && stops_pass_locked(pass, result);
     pass->retry_after_ms = MAX(pass->retry_after_ms, result->retry_after_ms);
     pthread_mutex_unlock(&pass->lock);
     contact_report(&pass->store->contact, result);
@@ -554,7 +554,7 @@ static void report_result(struct sync_pass *pass, struct service_result *result)
 }
 
 /* Makes the contact offline if every request failed, whatever the errors were. */
-static void report_end(struct sync_pass *pass)
+static void report_pass(struct sync_pass *pass)
 {
     const char *reason = pass->reason != NULL ? pass->reason : "the service is in trouble";
     if (pass->error == -EINTR)
@@ -651,12 +651,13 @@ static void list_mail_of_inboxes(struct sync_pass *pass, uint32_t from, uint32_t
 
 /* For a service without a list of inboxes: finds inboxes by the emails that name them. Lists only the newest
  * emails if inboxes are known and every email names one. Returns false if a request failed. */
-static bool list_mail_of_all(struct sync_pass *pass, enum sync_depth depth)
+static bool find_inboxes_by_mail(struct sync_pass *pass, enum sync_depth depth)
 {
     struct index *index = &pass->store->index;
     struct service_result result;
-    bool needs_all = index_inbox_numbers(index) == 0 || index_find_inbox_of_no_name(index) != NUMBER_NONE;
-    list_all(pass, needs_all ? depth : SYNC_NEWEST, &result);
+    bool needs_all =
+        index_count_inbox_numbers(index) == 0 || index_find_inbox_of_no_name(index) != NUMBER_NONE;
+    list_all_mail(pass, needs_all ? depth : SYNC_NEWEST, &result);
     bool is_found = result.outcome == SERVICE_OK;
     report_result(pass, &result);
     return is_found;
@@ -679,13 +680,13 @@ static void make_full_pass(struct sync_pass *pass, enum sync_depth depth)
     unsigned int lost = atomic_load(&index->lost);
     bool is_listed = list_inboxes(pass);
     bool is_found = is_listed; /* all inboxes are known */
-    uint32_t known = index_inbox_numbers(index);
+    uint32_t known = index_count_inbox_numbers(index);
     list_mail_of_inboxes(pass, 0, known, depth);
     if (!is_listed && !pass->must_wait) {
-        is_found = list_mail_of_all(pass, depth);
-        list_mail_of_inboxes(pass, known, index_inbox_numbers(index), depth);
+        is_found = find_inboxes_by_mail(pass, depth);
+        list_mail_of_inboxes(pass, known, index_count_inbox_numbers(index), depth);
     }
-    report_end(pass);
+    report_pass(pass);
     /* Maildirs are shown from the first sync on, if an earlier mount found that the service has raw messages.
      */
     if (is_found && depth == SYNC_COMPLETE && !pass->must_wait && index_end_first_sync(index) &&
@@ -697,7 +698,7 @@ static void make_full_pass(struct sync_pass *pass, enum sync_depth depth)
     if (!pass->must_wait)
         list_sent(pass, depth);
     if (depth == SYNC_COMPLETE)
-        index_clean(index);
+        index_delete_replaced(index);
 }
 
 static void list_part_of_round(struct sync_pass *pass, uint32_t inboxes)
@@ -728,7 +729,7 @@ static void make_poll_of_many(struct sync_pass *pass)
 {
     struct index *index = &pass->store->index;
     struct sync_round *round = pass->round;
-    uint32_t known = index_inbox_numbers(index);
+    uint32_t known = index_count_inbox_numbers(index);
     if (clock_monotonic_ms(index->clock) >= round->inboxes_due_ms) {
         round->has_list = list_inboxes(pass);
         round->inboxes_due_ms = clock_monotonic_ms(index->clock) + INBOXES_INTERVAL_MS;
@@ -738,19 +739,20 @@ static void make_poll_of_many(struct sync_pass *pass)
         struct mail_listing listing = {
             .pass = pass, .index = index, .state = &round->state, .name = "all inboxes", .only_known = true};
         set_with_quarantined(&listing, is_extended(pass) && !round->state.refuses_quarantine);
-        end_listing(&listing, list_with_or_without_quarantined(&listing, SYNC_NEWEST, 0, &result), &result);
+        end_listing(&listing, request_with_or_without_quarantined(&listing, SYNC_NEWEST, 0, &result),
+                    &result);
         report_result(pass, &result);
     } else if (!pass->must_wait) {
-        list_mail_of_all(pass, round->next == 0 ? SYNC_COMPLETE : SYNC_NEWEST);
+        find_inboxes_by_mail(pass, round->next == 0 ? SYNC_COMPLETE : SYNC_NEWEST);
     }
-    list_mail_of_inboxes(pass, known, index_inbox_numbers(index), SYNC_COMPLETE);
+    list_mail_of_inboxes(pass, known, index_count_inbox_numbers(index), SYNC_COMPLETE);
     list_part_of_round(pass, known);
-    report_end(pass);
+    report_pass(pass);
     if (!pass->must_wait)
         list_sent(pass, round->next == 0 ? SYNC_COMPLETE : SYNC_NEWEST);
     if (!pass->must_wait && round->next == 0) {
         forget_refusals(&round->state);
-        index_clean(index);
+        index_delete_replaced(index);
     }
 }
 
@@ -786,7 +788,7 @@ static void end_requests_locked(struct sync *sync, uint32_t inbox, const struct 
     pthread_cond_broadcast(&sync->changed);
 }
 
-static void plan_next_locked(struct sync *sync, const struct sync_pass *pass)
+static void plan_next_pass_locked(struct sync *sync, const struct sync_pass *pass)
 {
     int64_t delay_ms = sync->store->poll_interval_ms;
     int64_t jitter_ms = delay_ms / JITTER_PARTS;
@@ -805,9 +807,9 @@ static void plan_next_locked(struct sync *sync, const struct sync_pass *pass)
 }
 
 /* Returns true if complete lists are spread over polls: with many inboxes, after the first complete pass. */
-static bool is_spread_locked(const struct sync *sync)
+static bool polls_in_rounds_locked(const struct sync *sync)
 {
-    return sync->complete_due_ms != 0 && index_inbox_numbers(&sync->store->index) > INBOXES_LISTED_MAX;
+    return sync->complete_due_ms != 0 && index_count_inbox_numbers(&sync->store->index) > INBOXES_LISTED_MAX;
 }
 
 /* Makes a pass over one inbox, or over everything (SYNC_ALL). Releases the lock during the pass. */
@@ -817,12 +819,12 @@ static void make_pass_locked(struct sync *sync, uint32_t inbox, enum sync_depth 
     struct sync_pass pass = {
         .store = store, .cancel = &sync->cancel, .round = &sync->round, .retry_after_ms = -1};
     pthread_mutex_init(&pass.lock, NULL);
-    bool is_spread = depth == SYNC_NEWEST && is_spread_locked(sync);
+    bool is_spread = depth == SYNC_NEWEST && polls_in_rounds_locked(sync);
     pthread_mutex_unlock(&sync->lock);
     if (inbox != SYNC_ALL) {
         struct service_result result;
         if (index_find_inbox_of_no_name(&store->index) == inbox)
-            list_all(&pass, depth, &result);
+            list_all_mail(&pass, depth, &result);
         else
             list_inbox(&pass, inbox, depth, &result);
         report_result(&pass, &result);
@@ -841,7 +843,7 @@ static void make_pass_locked(struct sync *sync, uint32_t inbox, enum sync_depth 
             sync->complete_due_ms = clock_monotonic_ms(sync->clock) + COMPLETE_INTERVAL_MS;
         if (pass.is_complete)
             sync->last_complete_real_ms = clock_realtime_ms(sync->clock);
-        plan_next_locked(sync, &pass);
+        plan_next_pass_locked(sync, &pass);
     }
     end_requests_locked(sync, inbox, &pass);
     free(pass.reason);
@@ -877,11 +879,11 @@ static void serve_requests_locked(struct sync *sync)
 }
 
 /* Indexes some emails, then pauses for as long as that took, so that readers of the cache get their turn. */
-static void index_some_locked(struct sync *sync)
+static void process_pending_locked(struct sync *sync)
 {
     pthread_mutex_unlock(&sync->lock);
     int64_t started_ms = clock_monotonic_ms(sync->clock);
-    bool has_more = search_index_catch_up(&sync->store->cache) > 0;
+    bool has_more = search_index_process_pending(&sync->store->cache) > 0;
     int64_t now_ms = clock_monotonic_ms(sync->clock);
     pthread_mutex_lock(&sync->lock);
     sync->index_due_ms = has_more ? now_ms + (now_ms - started_ms) : CLOCK_FOREVER;
@@ -896,7 +898,7 @@ static void make_due_pass_locked(struct sync *sync, int64_t requests_due_ms, int
         sync->complete_due_ms = 0;
     if (requests_due_ms <= now_ms)
         serve_requests_locked(sync);
-    else if (clock_monotonic_ms(sync->clock) >= sync->complete_due_ms && !is_spread_locked(sync))
+    else if (clock_monotonic_ms(sync->clock) >= sync->complete_due_ms && !polls_in_rounds_locked(sync))
         make_pass_locked(sync, SYNC_ALL, SYNC_COMPLETE);
     else
         make_pass_locked(sync, SYNC_ALL, SYNC_NEWEST);
@@ -919,7 +921,7 @@ static void *run_thread(void *argument)
             contact_check(&sync->store->contact, sync->store->service, &sync->cancel);
             pthread_mutex_lock(&sync->lock);
         } else if (sync->index_due_ms <= now_ms) {
-            index_some_locked(sync);
+            process_pending_locked(sync);
         } else {
             clock_wait(sync->clock, &sync->changed, &sync->lock, MIN(pass_due_ms, sync->index_due_ms));
         }

@@ -90,7 +90,7 @@ static void put_row(struct connection *connection, const uint8_t *bytes, size_t 
     else if (bytes[0] % 4 == 2)
         (void)cache_add_record(connection, bytes[3], rest, strlen(rest));
     else
-        (void)cache_note_replaced(connection, bytes[3]);
+        (void)cache_add_replaced(connection, bytes[3]);
 }
 
 /* Makes a file of intact rows that may contradict each other. In the input each row is a length and bytes. */

@@ -120,7 +120,7 @@ TEST(the_opening_of_a_full_cache_is_timed)
     assert_int_equal(email_batch_flush(&batch, index), 0);
     int64_t compared = now_ms();
     email_batch_release(&batch);
-    while (search_index_catch_up(&store.cache) > 0)
+    while (search_index_process_pending(&store.cache) > 0)
         ;
     int64_t indexed = now_ms();
     close_index(&store);

@@ -36,7 +36,7 @@ static void note(struct box *box, const char *message_id, const char *email_id)
 {
     struct connection *writer = NULL;
     assert_int_equal(cache_begin_write(&box->cache, &writer), 0);
-    assert_int_equal(cache_end_write(&box->cache, message_ids_note(writer, message_id, email_id)), 0);
+    assert_int_equal(cache_end_write(&box->cache, message_ids_add(writer, message_id, email_id)), 0);
 }
 
 /* `expected` has the ids of the emails with this Message-ID, with a blank after each. */

@@ -46,7 +46,7 @@ static void catch_up(struct fixture *fixture)
 {
     int more = 1;
     while (more > 0)
-        more = search_index_catch_up(&fixture->cache);
+        more = search_index_process_pending(&fixture->cache);
     assert_int_equal(more, 0);
 }
 
@@ -62,7 +62,7 @@ static void note(struct fixture *fixture, uint32_t number, const char *json)
     assert_int_equal(cache_begin_write(&fixture->cache, &connection), 0);
     assert_int_equal(cache_add_record(connection, row.record, json, row.json_len), 0);
     assert_int_equal(cache_put_email(connection, &row), 0);
-    assert_int_equal(search_index_note(connection, number), 0);
+    assert_int_equal(search_index_add_pending(connection, number), 0);
     assert_int_equal(cache_end_write(&fixture->cache, 0), 0);
 }
 
@@ -220,7 +220,8 @@ static void note_content(struct fixture *fixture, uint32_t number, const char *b
         assert_non_null(content_folder_add(&folder, CONTENT_ATTACHMENT, attachment, "id"));
     struct connection *writer = NULL;
     assert_int_equal(cache_begin_write(&fixture->cache, &writer), 0);
-    assert_int_equal(cache_end_write(&fixture->cache, search_index_note_content(writer, number, &folder)), 0);
+    assert_int_equal(
+        cache_end_write(&fixture->cache, search_index_add_pending_content(writer, number, &folder)), 0);
     content_folder_release(&folder);
 }
 
