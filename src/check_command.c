@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each function checks one part, and prints one line by report(). Only the functions that read the key
- * log their failures; the lines of the log become lines of the report.
+ * Each function checks one part, and prints one line by report().
  */
 #include "commands.h"
 
@@ -25,7 +24,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/file.h"
-#include "base/log.h"
 #include "base/secret_file.h"
 #include "fs/session.h"
 #include "mail_account.h"
@@ -83,14 +81,15 @@ static void check_source(struct check *check)
 static void check_key(struct check *check)
 {
     const struct options *options = check->options;
+    _cleanup_free_ char *reason = NULL;
     struct stat status;
-    log_set_prefix("FAIL key       ");
+    int error = 0;
     if (mail_account_is_local(options->source)) {
         report(check, "key", passed, "none is needed");
         return;
     }
-    if (mail_account_read_key(options, &check->key) != 0)
-        check->has_failed = true; /* the log has the reason */
+    if ((error = mail_account_read_key(options, &check->key, &reason)) != 0)
+        report(check, "key", failed, "%s", reason != NULL ? reason : strerror(-error));
     else if (options->api_key_file != NULL && stat(options->api_key_file, &status) == 0)
         report(check, "key", passed, "in the file %s: %s, mode %04o", options->api_key_file,
                status.st_uid == geteuid() ? "yours"
@@ -400,8 +399,6 @@ static void check_state(struct check *check)
 int check_command(const struct options *options)
 {
     struct check check = {.options = options};
-    fflush(stdout);
-    dup2(STDOUT_FILENO, STDERR_FILENO); /* the lines of the log are part of the report */
     check_source(&check);
     check_key(&check);
     check_service(&check);
@@ -410,6 +407,5 @@ int check_command(const struct options *options)
     check_state(&check);
     secret_free(check.key);
     free(check.base);
-    log_set_prefix("inboxfs: ");
     return check.has_failed ? EXIT_FAILURE : EXIT_SUCCESS;
 }

@@ -19,6 +19,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/secret_file.h"
+#include "mail/reason.h"
 #include "service/service.h"
 #include "state_dir.h"
 
@@ -34,25 +35,22 @@ enum {
 /* A key is sent in a header line, so it is one word of printable ASCII. */
 static int copy_key(const char *text, char **ret_key)
 {
-    const char *start = text + strspn(text, " \t\r\n");
-    size_t len = strcspn(start, " \t\r\n");
-    for (size_t i = 0; i < len; i++)
-        if (start[i] <= ' ' || start[i] > '~')
-            return -EINVAL;
-    if (len == 0 || start[len + strspn(start + len, " \t\r\n")] != '\0')
+    static const char blanks[] = " \t\r\n";
+    const char *start = text + strspn(text, blanks);
+    size_t len = 0;
+    while (g_ascii_isgraph(start[len]))
+        len++;
+    if (len == 0 || start[len + strspn(start + len, blanks)] != '\0')
         return -EINVAL;
     *ret_key = strndup(start, len);
     return *ret_key == NULL ? -ENOMEM : 0;
 }
 
-static int run_key_command(const char *command, char **ret_key)
+static int run_key_command(const char *command, char **ret_key, char **ret_reason)
 {
     FILE *pipe = popen(command, "re");
-    if (pipe == NULL) {
-        int error = -errno;
-        log_error("cannot run the API key command: %s", strerror(errno));
-        return error;
-    }
+    if (pipe == NULL)
+        return reason_give(ret_reason, -errno, "cannot run the API key command: %s", strerror(errno));
     /* Unbuffered, so that no copy of the key stays in stdio's memory. */
     setvbuf(pipe, NULL, _IONBF, 0);
     char text[SECRET_MAX_BYTES + 1];
@@ -60,50 +58,51 @@ static int run_key_command(const char *command, char **ret_key)
     text[len] = '\0';
     int status = pclose(pipe);
     int error = 0;
-    if (status != 0) {
-        log_error("the API key command failed (%s %d)", WIFEXITED(status) ? "exit status" : "signal",
-                  WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
-        error = -EACCES;
-    } else if ((error = copy_key(text, ret_key)) != 0) {
-        log_error("the API key command did not print one key");
-    }
+    if (status != 0)
+        error = reason_give(ret_reason, -EACCES, "the API key command failed (%s %d)",
+                            WIFEXITED(status) ? "exit status" : "signal",
+                            WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+    else if ((error = copy_key(text, ret_key)) != 0)
+        error = reason_give(ret_reason, error, "the API key command did not print one key");
     explicit_bzero(text, sizeof(text));
     return error;
 }
 
 /* The command may wait for the user, so it runs with no signal blocked, and signals end this program. */
-static int read_key_command(const char *command, char **ret_key)
+static int read_key_command(const char *command, char **ret_key, char **ret_reason)
 {
     sigset_t none;
     sigset_t before;
     sigemptyset(&none);
     pthread_sigmask(SIG_SETMASK, &none, &before);
     void (*on_pipe)(int) = signal(SIGPIPE, SIG_DFL);
-    int error = run_key_command(command, ret_key);
+    int error = run_key_command(command, ret_key, ret_reason);
     signal(SIGPIPE, on_pipe);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error;
 }
 
-int mail_account_read_key(const struct options *options, char **ret_key)
+static int read_key_file(const char *path, char **ret_key, char **ret_reason)
 {
-    int error = -EACCES;
-    if (options->api_key_file != NULL) {
-        _cleanup_secret_ char *line = NULL;
-        _cleanup_free_ char *reason = NULL;
-        error = secret_file_read(options->api_key_file, "the API key file", &line, &reason);
-        if (error != 0)
-            log_error("%s", reason != NULL ? reason : strerror(-error));
-        else if ((error = copy_key(line, ret_key)) != 0)
-            log_error("the API key file %s does not hold one key", options->api_key_file);
-    } else if (options->api_key != NULL) {
-        if ((error = copy_key(options->api_key, ret_key)) != 0)
-            log_error("the API key given is not one word of printable characters");
-    } else if (options->api_key_command != NULL) {
-        error = read_key_command(options->api_key_command, ret_key);
-    } else {
-        log_error("no API key: use --api-key-file, INBOXFS_API_KEY or --api-key-command");
-    }
+    _cleanup_secret_ char *line = NULL;
+    int error = secret_file_read(path, "the API key file", &line, ret_reason);
+    if (error == 0 && (error = copy_key(line, ret_key)) != 0)
+        error = reason_give(ret_reason, error, "the API key file %s does not hold one key", path);
+    return error;
+}
+
+int mail_account_read_key(const struct options *options, char **ret_key, char **ret_reason)
+{
+    if (options->api_key_file != NULL)
+        return read_key_file(options->api_key_file, ret_key, ret_reason);
+    if (options->api_key == NULL && options->api_key_command != NULL)
+        return read_key_command(options->api_key_command, ret_key, ret_reason);
+    if (options->api_key == NULL)
+        return reason_give(ret_reason, -EACCES,
+                           "no API key: use --api-key-file, INBOXFS_API_KEY or --api-key-command");
+    int error = copy_key(options->api_key, ret_key);
+    if (error != 0)
+        error = reason_give(ret_reason, error, "the API key given is not one word of printable characters");
     return error;
 }
 
@@ -291,13 +290,13 @@ static int open_remote(const struct options *options, struct mail_account *accou
                   strstr(options->source, "://") == NULL ? " (or be local, or local:DIR)" : "");
         return error;
     }
-    if ((error = mail_account_check_authorities(options, account->shown_source, &reason)) != 0) {
+    _cleanup_secret_ char *key = NULL;
+    if ((error = mail_account_check_authorities(options, account->shown_source, &reason)) != 0 ||
+        (error = mail_account_read_key(options, &key, &reason)) != 0) {
         log_error("%s", reason != NULL ? reason : strerror(-error));
         return error;
     }
-    _cleanup_secret_ char *key = NULL;
-    if ((error = mail_account_read_key(options, &key)) != 0 ||
-        (error = open_state(options, account->shown_source, key, account)) != 0)
+    if ((error = open_state(options, account->shown_source, key, account)) != 0)
         return error;
     const struct api_config config = {
         .base_url = account->shown_source, .api_key = key, .ca_path = options->ca_file};

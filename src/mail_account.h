@@ -24,8 +24,8 @@ struct mail_account {
 };
 
 /* Reads the key: from the file, else the text, else the command of the options. The caller frees it with
- * secret_free(). Returns 0 or -errno, which is logged. */
-int mail_account_read_key(const struct options *options, char **ret_key);
+ * secret_free(). Returns 0 or -errno; *ret_reason (the caller frees it) is the text for the user, or NULL. */
+int mail_account_read_key(const struct options *options, char **ret_key, char **ret_reason);
 
 /* Checks the file or directory with the certificate authorities to trust, if `url` is https. Returns 0 or
  * -errno; *ret_reason (the caller frees it) is the text for the user, or NULL. */
