@@ -9,6 +9,7 @@
 #include "service/sending.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -22,8 +23,6 @@
 #include "mail/json_writer.h"
 #include "service/delivery.h"
 #include "service/endpoints.h"
-#include "service/inbox.h"
-#include "service/message.h"
 #include "service/outgoing.h"
 #include "sql/query.h"
 
@@ -108,20 +107,22 @@ static void read_type(const struct json_input *in, struct submission *submission
     validate_add_problem(in, "message_type", "enum", "Input should be 'new', 'reply' or 'forward'");
 }
 
-static void check_body(const struct json_input *in, const char *name, const char *text)
+static char *read_body(const struct json_input *in, const char *name, bool is_required)
 {
+    const char *text = validate_text(in, name, is_required);
     if (text != NULL && strlen(text) > DRAFT_BODY_MAX_BYTES)
         validate_add_problem(in, name, "string_too_long", "The text is over 8,000,000 bytes");
+    return g_strdup(text);
 }
 
 /* The names of all lists are bounded together, because clients refuse the record of an email that is too
  * long. */
-static void check_recipients(const struct json_input *in, const struct submission *submission)
+static void check_recipients(const struct json_input *in, const struct message *message)
 {
-    const json_t *const lists[] = {submission->to, submission->cc, submission->bcc, submission->reply_to};
+    const json_t *const lists[] = {message->to, message->cc, message->bcc, message->reply_to};
     size_t name_bytes = 0;
     size_t count =
-        json_array_size(submission->to) + json_array_size(submission->cc) + json_array_size(submission->bcc);
+        json_array_size(message->to) + json_array_size(message->cc) + json_array_size(message->bcc);
     for (size_t list = 0; list < ARRAY_LEN(lists); list++) {
         size_t i;
         const json_t *address;
@@ -156,20 +157,21 @@ static int digest_request(const json_t *body, char ret_digest[65])
 int submission_read(json_t *body, struct validation *validation, struct submission *ret_submission)
 {
     struct submission *submission = ret_submission;
+    struct message *message = &submission->message;
     *submission = (struct submission){0};
     const struct location top = {.name = "body"};
     struct json_input in = {validation, &top, body};
 
     read_from(&in, submission);
     read_type(&in, submission);
-    submission->subject = validate_line(&in, "subject", submission->type == MESSAGE_NEW);
-    submission->html = validate_text(&in, "html", false);
-    submission->plain_text = validate_text(&in, "plain_text", submission->html == NULL);
-    submission->alternative_content = validate_boolean(&in, "alternative_content", false);
-    submission->to = read_addresses(&in, "to_addresses", true);
-    submission->cc = read_addresses(&in, "cc_addresses", false);
-    submission->bcc = read_addresses(&in, "bcc_addresses", false);
-    submission->reply_to = read_addresses(&in, "reply_to_addresses", false);
+    message->subject = g_strdup(validate_line(&in, "subject", submission->type == MESSAGE_NEW));
+    message->html = read_body(&in, "html", false);
+    message->plain_text = read_body(&in, "plain_text", message->html == NULL);
+    message->alternative_content = validate_boolean(&in, "alternative_content", false);
+    message->to = read_addresses(&in, "to_addresses", true);
+    message->cc = read_addresses(&in, "cc_addresses", false);
+    message->bcc = read_addresses(&in, "bcc_addresses", false);
+    message->reply_to = read_addresses(&in, "reply_to_addresses", false);
     submission->attachment_ids = validate_array(&in, "attachment_ids", false, ATTACHMENTS_MAX);
     const struct location list_location = {.parent = &top, .name = "attachment_ids"};
     for (size_t i = 0; i < json_array_size(submission->attachment_ids); i++) {
@@ -178,21 +180,15 @@ int submission_read(json_t *body, struct validation *validation, struct submissi
             validation_add_problem(validation, &location, "string_type", "Input should be a valid string");
     }
     submission->idempotency_key = validate_line(&in, "idempotency_key", false);
-    if (submission->to == NULL || submission->cc == NULL || submission->bcc == NULL ||
-        submission->reply_to == NULL)
+    if (message->to == NULL || message->cc == NULL || message->bcc == NULL || message->reply_to == NULL)
         return -ENOMEM;
-    check_body(&in, "plain_text", submission->plain_text);
-    check_body(&in, "html", submission->html);
-    check_recipients(&in, submission);
+    check_recipients(&in, message);
     return digest_request(body, submission->digest);
 }
 
 void submission_release(struct submission *submission)
 {
-    json_decref(submission->to);
-    json_decref(submission->cc);
-    json_decref(submission->bcc);
-    json_decref(submission->reply_to);
+    message_release(&submission->message);
     *submission = (struct submission){0};
 }
 
@@ -216,11 +212,6 @@ static void composition_release(struct composition *composition)
 }
 
 #define _cleanup_composition_ __attribute__((cleanup(composition_release)))
-
-static char *copy_text(const char *text)
-{
-    return text != NULL ? strdup(text) : NULL;
-}
 
 static json_t *extend_references(const json_t *header)
 {
@@ -266,12 +257,12 @@ static int refer_to_email(sqlite3 *db, const struct submission *submission, stru
     if (header == NULL)
         return -EUCLEAN;
     if (message->subject == NULL)
-        message->subject = copy_text(json_string_value(json_object_get(header, "subject")));
+        message->subject = g_strdup(json_string_value(json_object_get(header, "subject")));
     if (submission->type == MESSAGE_REPLY) {
         message->thread = sqlite3_column_int64(row, 0);
-        message->in_reply_to = copy_text(json_string_value(json_object_get(header, "message_id")));
+        message->in_reply_to = g_strdup(json_string_value(json_object_get(header, "message_id")));
         message->references = extend_references(header);
-        return message->in_reply_to != NULL && message->references != NULL ? 0 : -ENOMEM;
+        return message->references != NULL ? 0 : -ENOMEM;
     }
     message->forward_depth = sqlite3_column_int64(row, 1) + 1;
     error = enclose_email(db, sqlite3_column_int64(row, 3), message);
@@ -310,26 +301,6 @@ static int attach_files(const struct service_context *context, sqlite3 *db, cons
     return 0;
 }
 
-static int fill_message(const struct service_context *context, const struct submission *submission,
-                        const struct service_inbox *sender, struct message *message)
-{
-    const char *name = submission->from_name != NULL ? submission->from_name : service_inbox_name(sender);
-    message->date_ms = clock_realtime_ms(clock_system());
-    message->from = json_pack("{s:s, s:s?}", "address", service_inbox_address(sender), "name", name);
-    message->to = json_incref(submission->to);
-    message->cc = json_incref(submission->cc);
-    message->bcc = json_incref(submission->bcc);
-    message->reply_to = json_incref(submission->reply_to);
-    message->subject = copy_text(submission->subject);
-    message->plain_text = copy_text(submission->plain_text);
-    message->html = copy_text(submission->html);
-    message->alternative_content = submission->alternative_content;
-    if (message->from == NULL || (submission->subject != NULL && message->subject == NULL) ||
-        (message->plain_text == NULL && message->html == NULL))
-        return -ENOMEM;
-    return message_make_id(message, context->domain);
-}
-
 static int write_composition(struct composition *composition)
 {
     int error = message_row_fill(&composition->row, &composition->message);
@@ -339,16 +310,25 @@ static int write_composition(struct composition *composition)
     return error;
 }
 
-/* Fills a zeroed composition, or sets the reply to a refusal. Only reads `db`. Return: 0 or -errno. */
-static int compose(const struct service_context *context, sqlite3 *db, const struct submission *submission,
+/* Fills a zeroed composition, or sets the reply to a refusal. Takes ownership of the submission's message.
+ * Only reads `db`. Return: 0 or -errno. */
+static int compose(const struct service_context *context, sqlite3 *db, struct submission *submission,
                    struct composition *composition, struct reply *reply)
 {
-    int error = service_inbox_find_by_address(db, submission->from_address, &composition->sender);
+    struct message *message = &composition->message;
+    struct service_inbox *sender = &composition->sender;
+    int error = service_inbox_find_by_address(db, submission->from_address, sender);
     if (error == -ENOENT)
         return reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with the address to send from.");
-    struct message *message = &composition->message;
-    if (error == 0)
-        error = fill_message(context, submission, &composition->sender, message);
+    if (error != 0)
+        return error;
+    *message = submission->message;
+    submission->message = (struct message){0};
+    message->date_ms = clock_realtime_ms(clock_system());
+    message->from =
+        json_pack("{s:s, s:s?}", "address", service_inbox_address(sender), "name",
+                  submission->from_name != NULL ? submission->from_name : service_inbox_name(sender));
+    error = message->from != NULL ? message_make_id(message, context->domain) : -ENOMEM;
     if (error == 0 && submission->existing_email_id != NULL && submission->type != MESSAGE_NEW)
         error = refer_to_email(db, submission, composition, reply);
     if (error == 0 && reply->status == 0)
@@ -508,7 +488,7 @@ static int store_message(const struct service_context *context, sqlite3 *db,
 }
 
 /* Return: 0 with the result in the reply; -EIO if the email may have been sent; another -errno if not. */
-static int send_once(const struct service_context *context, const struct submission *submission,
+static int send_once(const struct service_context *context, struct submission *submission,
                      struct reply *reply)
 {
     struct connection *connection = NULL;

@@ -19,6 +19,7 @@
 
 #include "base/strbuf.h"
 #include "service/inbox.h"
+#include "service/message.h"
 #include "service/validation.h"
 
 /* Sends an inbox a welcome from support@domain, unless the inbox's rules are against it. The caller has the
@@ -47,20 +48,16 @@ enum message_type {
 struct submission {
     const char *from_address;
     const char *from_name;         /* NULL for the name of the inbox */
-    const char *subject;           /* NULL for the subject of the existing email */
-    const char *plain_text;        /* NULL if there is only html */
-    const char *html;              /* NULL if there is only plain text */
     const char *existing_email_id; /* or NULL */
     const char *idempotency_key;   /* or NULL */
     const json_t *attachment_ids;  /* array of strings, or NULL */
-    bool alternative_content;
     enum message_type type;
-    json_t *to, *cc, *bcc, *reply_to; /* owned arrays of {"address", "name"} */
-    char digest[65];                  /* of the request without its idempotency key and nulls */
+    struct message message; /* recipients, texts, and a subject, which may be NULL for a reply or forward */
+    char digest[65];        /* of the request without its idempotency key and nulls */
 };
 
-/* Reads a request, without the database. `body` is borrowed until submission_release(). Adds
- * mistakes to `validation`; if there are any, the submission can only be released. Return: 0 or -ENOMEM. */
+/* Reads a request, without the database. `body` is borrowed until submission_release(). Adds mistakes to
+ * `validation`; if there are any, the submission can only be released. Return: 0 or -ENOMEM. */
 int submission_read(json_t *body, struct validation *validation, struct submission *ret_submission);
 void submission_release(struct submission *submission);
 

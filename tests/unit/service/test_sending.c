@@ -311,7 +311,7 @@ TEST_WITH(requests_with_one_idempotency_key_send_one_email, fixture_set_up, fixt
     free(third);
 }
 
-TEST_WITH(an_upload_to_a_full_disk_is_refused, fixture_set_up, fixture_tear_down)
+TEST_WITH(an_upload_that_cannot_be_stored_is_refused, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     enum {
