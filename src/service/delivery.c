@@ -145,14 +145,13 @@ static int set_sender(const char *sender, const char *domain, struct message *me
 }
 
 /* With a date in the future, clients would list the message before later ones. */
-static int complete_message(const struct delivery *delivery, struct message *message, bool *ret_has_id)
+static int complete_message(const struct delivery *delivery, struct message *message)
 {
     const char *domain = domain_of(delivery->recipients[0]);
     int64_t now = clock_realtime_ms(clock_system());
     int error = message->from == NULL ? set_sender(delivery->sender, domain, message) : 0;
     if (message->date_ms <= 0 || message->date_ms > now)
         message->date_ms = now;
-    *ret_has_id = message->message_id != NULL;
     if (error == 0 && message->message_id == NULL)
         error = message_make_id(message, address_is_valid(delivery->recipients[0]) ? domain : "localhost");
     return error;
@@ -162,11 +161,8 @@ static int complete_message(const struct delivery *delivery, struct message *mes
 
 static int find_thread(sqlite3 *db, const char *message_id, struct message *message)
 {
-    int64_t thread = 0;
-    int error =
-        query_integer(db, &thread, "SELECT thread FROM messages WHERE message_id = ?", "s", message_id);
-    if (error == 0)
-        message->thread = thread;
+    int error = query_integer(db, &message->thread, "SELECT thread FROM messages WHERE message_id = ?", "s",
+                              message_id);
     return error == -ENOENT ? 0 : error;
 }
 
@@ -174,7 +170,6 @@ static int find_thread(sqlite3 *db, const char *message_id, struct message *mess
  * message in References. */
 static int join_thread(sqlite3 *db, struct message *message)
 {
-    message->thread = 0;
     int error = 0;
     for (size_t i = 0; i < json_array_size(message->answered) && error == 0 && message->thread == 0; i++)
         error = find_thread(db, json_string_value(json_array_get(message->answered, i)), message);
@@ -185,14 +180,12 @@ static int join_thread(sqlite3 *db, struct message *message)
 
 /* Does not store a message again: mail servers deliver to each recipient separately, and repeat a delivery
  * whose answer they lost. */
-static int store_once(sqlite3 *db, struct message *message, bool has_id, const struct message_row *row,
-                      int64_t *ret_seq)
+static int store_once(sqlite3 *db, struct message *message, const struct message_row *row, int64_t *ret_seq)
 {
     int64_t seq = 0;
     char other_key[37];
     const char *key = message->message_id;
-    int error =
-        has_id ? query_integer(db, &seq, "SELECT seq FROM messages WHERE message_id = ?", "s", key) : -ENOENT;
+    int error = query_integer(db, &seq, "SELECT seq FROM messages WHERE message_id = ?", "s", key);
     if (error == 0) {
         int64_t same = 0;
         error = query_integer(db, &same, "SELECT raw = ? FROM contents WHERE message = ?", "bi",
@@ -279,11 +272,10 @@ static int receive_message(struct database *database, const struct delivery *del
     _cleanup_message_row_ struct message_row row = {.raw = delivery->raw + mbox_len,
                                                     .raw_len = delivery->raw_len - mbox_len};
     _cleanup_(message_release) struct message message = {0};
-    bool has_id = false;
     struct connection *connection = NULL;
     int error = message_read(row.raw, row.raw_len, &message);
     if (error == 0)
-        error = complete_message(delivery, &message, &has_id);
+        error = complete_message(delivery, &message);
     if (error == 0)
         error = message_row_fill(&row, &message);
     if (error == 0)
@@ -291,7 +283,7 @@ static int receive_message(struct database *database, const struct delivery *del
     if (error != 0)
         return error;
     int64_t seq = 0;
-    error = store_once(connection->db, &message, has_id, &row, &seq);
+    error = store_once(connection->db, &message, &row, &seq);
     if (error == 0)
         error = put_into_inboxes(connection->db, delivery, &message, seq, ret_unknown);
     return database_end_write(database, error);
