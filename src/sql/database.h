@@ -57,9 +57,10 @@ struct connection {
     struct statements statements;
 };
 
-/* Opens the database in the directory `dir_fd`; waits for the disk. Return: 0; -EPROTO when a newer program
- * made the file, -EUCLEAN when the file is damaged or foreign (both only if it is not expendable); -EBUSY
- * when another process has kept it locked for 10 seconds; or -errno. */
+/* Opens the database in the directory `dir_fd`; waits for the disk. No other thread may use SQLite during the
+ * first call of a process. Return: 0; -EPROTO when a newer program made the file, -EUCLEAN when the file is
+ * damaged or foreign (both only if it is not expendable); -EBUSY when another process has kept it locked for
+ * 10 seconds; or -errno. */
 int database_open(int dir_fd, const struct database_format *format, enum database_sharing sharing,
                   struct database **ret_database);
 
