@@ -25,7 +25,6 @@ static int run_sync(struct tree *tree, const char *address, struct cancel *cance
     return error;
 }
 
-/* A name may hold spaces. */
 static int run_retry(struct tree *tree, const char *name, struct cancel *cancel)
 {
     if (name[0] == '\0')
@@ -41,7 +40,7 @@ static const struct {
     {"retry", run_retry}, /* NAME or all */
 };
 
-/* Runs one line (without its newline), and modifies it. */
+/* Runs the command in `line`, which is modified. */
 static int run_line(struct tree *tree, char *line, struct cancel *cancel)
 {
     char *verb = g_strstrip(line);
@@ -60,7 +59,7 @@ static int run_line(struct tree *tree, char *line, struct cancel *cancel)
 
 /* ---------------------------------------------------------------- the file */
 
-/* Stops at the first command that fails, and returns its error. */
+/* Stops at the first command that fails. Return: `len`, or the error of that command. */
 static ssize_t write_control(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                              size_t len, off_t offset)
 {

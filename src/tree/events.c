@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Events, each a line of JSON: in the file events.jsonl and the stream `events`. Both are read from memory.
- * On disk the lines are in two files: new lines are appended to events.jsonl; when events.jsonl is full, it
- * replaces events.jsonl.1, whose lines are forgotten.
+ * Events: lines of JSON in the file events.jsonl and in the stream `events`. Both are read from memory. On
+ * the disk new lines are appended to events.jsonl; when that file is full, it replaces events.jsonl.1.
  *
- * A position counts the bytes ever logged in this process (plus those in the files at the start), so that
- * readers keep their positions when the older file is removed. For the same reason later openers get
- * events.jsonl as another inode: each inode begins at the position where it was first found, and goes on
- * growing for its readers.
+ * A *position* counts the bytes that were logged since the start, and those in the files at the start. So
+ * readers keep their positions when the lines of the older file are dropped. An inode of events.jsonl begins
+ * with the line that was the first one at its first lookup, and only grows; a later lookup may find another
+ * inode.
  *
  * A thread that adds an event holds `writing`, and waits for the disk; readers take only `lock`, and never
  * wait. A line that cannot be written stays in memory, and is missing after the next start.
@@ -40,7 +39,7 @@ struct event_log {
     int dir_fd;              /* borrowed */
     pthread_mutex_t writing; /* taken before `lock` */
     int fd;                  /* events.jsonl; -1: not open. Protected by writing */
-    bool has_failed;         /* protected by writing: a failure is logged once */
+    bool has_failed;         /* the last write failed, which was logged; protected by writing */
 
     pthread_mutex_t lock; /* protects all below; a thread that changes `text` holds `writing`, too */
     GString *text;        /* of both files */
@@ -49,7 +48,7 @@ struct event_log {
     int64_t changed_ms;
 };
 
-/* If only a part of the line could be written, removes that part. */
+/* Appends a line, but never a part of it. With `is_full`, begins another file first. */
 static int write_line(struct event_log *log, const char *line, size_t len, bool is_full)
 {
     if (is_full) {
@@ -69,7 +68,7 @@ static int write_line(struct event_log *log, const char *line, size_t len, bool 
     return error;
 }
 
-static void event_log_append(struct event_log *log, const struct event *event)
+static void append_event(struct event_log *log, const struct event *event)
 {
     _cleanup_strbuf_ struct strbuf line = STRBUF_INIT(LINE_MAX_BYTES);
     if (event_append_line(event, &line) != 0)
@@ -91,7 +90,7 @@ static void event_log_append(struct event_log *log, const struct event *event)
     log->has_failed = error != 0;
 }
 
-/* A file that cannot be read, or is too long, starts empty. */
+/* Removes a file that cannot be read or is too long. */
 static void read_file(struct event_log *log, const char *name)
 {
     _cleanup_free_ char *bytes = NULL;
@@ -133,7 +132,7 @@ static void release_event_log(struct tree *tree)
     free(log);
 }
 
-/* Copies `len` bytes from the position on, or fewer at the end. */
+/* Copies `len` bytes from the position on, or fewer at the end. Returns their number. */
 static size_t copy_locked(const struct event_log *log, void *ret_bytes, size_t len, uint64_t position)
 {
     size_t offset = (size_t)(position - log->first);
@@ -144,7 +143,7 @@ static size_t copy_locked(const struct event_log *log, void *ret_bytes, size_t l
     return len;
 }
 
-static uint64_t event_log_end(struct event_log *log)
+static uint64_t end_position(struct event_log *log)
 {
     LOCK_GUARD(&log->lock);
     return log->first + log->text->len;
@@ -154,9 +153,9 @@ static uint64_t event_log_end(struct event_log *log)
 
 struct log_handle {
     struct tree_handle base;
-    /* Changed only by the one reader of a stream. */
-    uint64_t begin;    /* position in the log of offset 0 */
-    uint64_t position; /* in the log, behind the last bytes read, for poll(2) */
+    /* Only one thread at a time reads a stream and changes these. */
+    uint64_t begin;    /* position of offset 0 */
+    uint64_t position; /* of a stream: after the bytes that were read last, for poll(2) */
 };
 
 static int open_log(struct tree *tree, const struct handle_ops *ops, int flags, uint64_t begin,
@@ -171,7 +170,7 @@ static int open_log(struct tree *tree, const struct handle_ops *ops, int flags, 
     return 0;
 }
 
-/* Forgotten lines read as empty lines. */
+/* The bytes of dropped lines read as newlines. */
 static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     struct event_log *log = handle->tree->event_log;
@@ -191,8 +190,8 @@ static int read_event_log(struct tree_handle *handle, size_t len, off_t offset, 
     return 0;
 }
 
-/* The node's number is the offset at which the file begins in the log, plus 1; 0 stands for the present
- * offset. Users see one inode number for all these nodes, so that `tail -F` takes them for one file. */
+/* The node's number is the position at which the file begins, plus 1; 0 stands for the first line in memory.
+ * Users see one inode number for all these nodes, so that `tail -F` takes them for one file. */
 static int get_event_log(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                          struct tree_entry *ret)
 {
@@ -222,7 +221,7 @@ const struct node_ops event_log_ops = {
 
 /* ---------------------------------------------------------------- events */
 
-/* Forgotten lines are skipped, which moves `begin`. */
+/* Skips dropped lines, by moving `begin`. */
 static int read_stream(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
     struct log_handle *stream = (struct log_handle *)handle;
@@ -240,7 +239,7 @@ static int read_stream(struct tree_handle *handle, size_t len, off_t offset, str
 static bool is_stream_readable(struct tree_handle *handle)
 {
     const struct log_handle *stream = (struct log_handle *)handle;
-    return stream->position < event_log_end(handle->tree->event_log);
+    return stream->position < end_position(handle->tree->event_log);
 }
 
 static int open_event_stream(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
@@ -252,7 +251,7 @@ static int open_event_stream(struct tree *tree, const struct tree_caller *caller
         .is_readable = is_stream_readable,
         .release = tree_handle_free,
     };
-    return open_log(tree, &ops, flags, event_log_end(tree->event_log), ret_handle);
+    return open_log(tree, &ops, flags, end_position(tree->event_log), ret_handle);
 }
 
 const struct node_ops event_stream_ops = {
@@ -260,7 +259,7 @@ const struct node_ops event_stream_ops = {
 
 void events_add(struct tree *tree, const struct event *event)
 {
-    event_log_append(tree->event_log, event);
+    append_event(tree->event_log, event);
     status_count_event(tree, event);
     notify_stream_grew(tree);
 }

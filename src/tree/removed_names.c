@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names that were removed a moment ago. They are few, so a search compares each of them.
+ * A ring of removed names: a search compares them all, because they are few.
  */
 #include "tree/removed_names.h"
 

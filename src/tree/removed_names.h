@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names that look different to one thread, because it removed something a moment ago. There are two uses. A
- * receipt is removed with its file, but stays visible to the thread: `rm sent/<all>` and `find failed -type
- * f -delete` remove the receipt next, and must not fail because it is gone already. A reply file
- * (reply_file.c) cannot be removed, but is hidden from the thread, which creates it next.
+ * Names that one thread removed a moment ago. This thread alone sees such a name otherwise than other
+ * threads:
+ * - A receipt is removed with its file, but the thread still sees the receipt: `rm sent/<all>` and `find
+ * failed -type f -delete` remove the receipt next, and must not fail.
+ * - A message that was moved into outbox/ may be sent at once, but the thread still sees the message there:
+ * mv(1) of several files stats each file after its move.
+ * - A reply file (reply_file.c) cannot be removed, but the thread does not see the file, and creates it next.
  *
  * Only the latest REMOVED_NAMES_MAX names are remembered, for REMOVED_NAMES_MS.
  */
@@ -41,8 +44,8 @@ struct removed_names {
 void removed_names_init(struct removed_names *names, struct clock *clock);
 void removed_names_release(struct removed_names *names);
 
-/* Adds a name that this thread removed; `entry` is the entry that the name led to. Does nothing if the thread
- * is not known (pid 0). */
+/* Adds a name that this thread removed, with its former entry. Does nothing if the thread is unknown (pid 0).
+ */
 void removed_names_add(struct removed_names *names, pid_t pid, uint64_t folder_ino, const char *name,
                        const struct tree_entry *entry);
 /* Returns true, with the former entry, if this thread removed the name. */

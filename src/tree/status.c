@@ -20,7 +20,7 @@
 enum {
     STATUS_MAX_BYTES = 64 * 1024,
     TEXT_LASTS_MS = 1000,
-    WORDS_MAX_BYTES = 2048, /* of a path or a reason; the text has room for both, even if escaped */
+    WORDS_MAX_BYTES = 2048, /* of a path or a reason; escaped, both of both tallies fit into the text */
 };
 
 /* Events of one kind since the mount began: their number, and the last event. */
@@ -32,11 +32,11 @@ struct tally {
 };
 
 struct status {
-    pthread_mutex_t lock; /* taken before those of the store and the outbox */
-    char *text;           /* the latest text, or NULL; protected by lock, like all below */
+    pthread_mutex_t lock; /* protects all members; taken before the locks of the store and the outbox */
+    char *text;           /* the latest text, or NULL */
     size_t len;           /* of `text` */
     int64_t rendered_ms;  /* monotonic time of `text` */
-    int64_t changed_ms;   /* realtime when the text last changed */
+    int64_t changed_ms;   /* realtime of the last change of `text` */
     struct tally refused;
     struct tally failed;
 };

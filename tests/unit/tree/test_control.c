@@ -44,7 +44,7 @@ static const struct {
     {"delete everything", -EINVAL},
 };
 
-/* Makes a message that fails at each try. */
+/* Puts a message into failed/. Later tries fail, too. */
 static void put_into_failed(struct tree_fixture *fixture, const char *name)
 {
     const struct fake_outcome rejected = {.outcome = SERVICE_REJECTED, .http_status = 400};
@@ -70,7 +70,7 @@ TEST_WITH(each_line_is_executed_or_refused, fixture_set_up, fixture_tear_down)
         print_message("# %s\n", cases[i].line);
         assert_int_equal(tree_write(handle, &any_caller, cases[i].line, (size_t)len, 0),
                          cases[i].error != 0 ? cases[i].error : len);
-        /* The message fails again before the next line. */
+        /* Waits until a message that was retried has failed again. */
         tree_sync_folder(fixture->tree, &any_caller, fixture_ino(fixture, "outbox"));
     }
     tree_release(handle);

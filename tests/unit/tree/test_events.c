@@ -13,7 +13,7 @@
 
 enum {
     BOUND = 1024 * 1024,
-    MANY = 30 * 1000, /* events, more than twice the capacity */
+    MANY = 30 * 1000, /* events: more than twice BOUND in bytes */
 };
 
 static const char name[] = "events.jsonl";
@@ -33,7 +33,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-/* Makes a tree with an event log, but without store and outbox. */
+/* Makes a tree without store and outbox. */
 static struct tree *open_log(const struct temp_dir *dir)
 {
     const struct tree_config config = {
@@ -96,7 +96,7 @@ static char *read_all(struct tree *tree)
     return text;
 }
 
-TEST_WITH(appended_events_are_read, set_up, tear_down)
+TEST_WITH(events_jsonl_has_the_appended_events, set_up, tear_down)
 {
     struct tree *tree = open_log(*state);
     uint64_t ino = find(tree, name).ino;
@@ -206,7 +206,7 @@ TEST_WITH(a_stream_begins_at_its_open_and_can_be_read_again, set_up, tear_down)
     tree_free(tree);
 }
 
-TEST_WITH(a_slow_stream_continues_at_the_start_of_a_line, set_up, tear_down)
+TEST_WITH(a_slow_reader_of_events_continues_at_the_start_of_a_line, set_up, tear_down)
 {
     struct tree *tree = open_log(*state);
     struct tree_handle *stream = open_file(tree, find(tree, "events").ino);
@@ -272,7 +272,7 @@ TEST_WITH(an_event_after_half_a_line_begins_a_new_line, set_up, tear_down)
     tree_free(tree);
 }
 
-TEST_WITH(a_file_that_is_too_long_is_removed, set_up, tear_down)
+TEST_WITH(an_events_file_that_is_too_long_is_removed, set_up, tear_down)
 {
     const struct temp_dir *dir = *state;
     _cleanup_free_ char *junk = calloc(1, BOUND + 1);

@@ -26,20 +26,23 @@ TEST(the_root_has_the_kernels_root_number)
     assert_int_equal(node_ino(NODE_ROOT, 0), TREE_ROOT_INO);
 }
 
-/* Only a faulty kernel sends an unknown number, which must not crash the tree. */
-TEST(every_kind_describes_its_nodes)
+/* Only a faulty kernel sends such a number. */
+TEST(an_inode_number_of_no_kind_is_not_found)
 {
     struct tree_entry entry;
     for (uint64_t ino = NODE_KIND_COUNT; ino <= (UINT64_C(1) << NODE_KIND_BITS); ino++)
         assert_int_equal(node_get(NULL, NULL, ino, &entry), -ENOENT);
+}
+
+TEST(every_kind_has_either_get_or_a_mode)
+{
     for (int kind = NODE_ROOT; kind < NODE_KIND_COUNT; kind++) {
         const struct node_ops *ops = node_ops_of(node_ino((enum node_kind)kind, 0));
         assert_true((ops->get != NULL) != (ops->mode != 0));
     }
 }
 
-/* These members decide the defaults of open, changes and listings. */
-TEST(only_folders_look_up_names)
+TEST(only_folders_have_the_operations_of_folders)
 {
     for (int kind = NODE_ROOT; kind < NODE_KIND_COUNT; kind++) {
         const struct node_ops *ops = node_ops_of(node_ino((enum node_kind)kind, 0));
