@@ -37,7 +37,7 @@ struct connections {
     struct clock *clock;
     size_t max_open;
     pthread_mutex_t lock;
-    pthread_cond_t changed;           /* while draining, a connection changed its phase or was removed */
+    pthread_cond_t changed;           /* a connection changed its phase or was removed, while draining */
     LIST_HEAD(list, connection) list; /* protected by lock, as are the members below and the connections */
     size_t busy;
     bool is_draining;

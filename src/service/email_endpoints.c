@@ -26,8 +26,9 @@
 /* An answer must stay below what inboxfs reads (EMAIL_CONTENT_MAX_BYTES, 96 MiB), whatever strangers wrote: a
  * control character takes six bytes in JSON, and in a prompt a line of HTML can begin with a hundred blanks.
  * So each text is cut at a length in JSON. The other fields of a record, mainly addresses, are below 5 MB
- * together, and a record with both prompts is below 34 MB. The answer is one such record, the earlier records
- * (one of any size, or several of PREVIOUS_MAX_BYTES together), and the prompts of all: below 95 MB. */
+ * together, and a record with both prompts is below 34 MB. The answer has one such record, the earlier
+ * records (one of any size, or several of PREVIOUS_MAX_BYTES together), and the prompts of all, and is below
+ * 95 MB. */
 enum {
     BODY_MAX_BYTES = 10 * 1000 * 1000,
     PROMPT_MAX_BYTES = 4 * 1000 * 1000,    /* of one email */

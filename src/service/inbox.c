@@ -179,6 +179,7 @@ json_t *inbox_settings_read(json_t *body, struct validation *validation)
 {
     static const char *const switches[] = {"allow_cc", "allow_bcc", "spf_pass_required", "dkim_pass_required",
                                            "dmarc_pass_required"};
+    static const char *const webhook_lines[] = {"webhook_url", "webhook_signing_secret_id"};
     struct location top = {.name = "body"};
     struct json_input in = {validation, &top, body};
     const char *id = validate_line(&in, "id", false);
@@ -191,11 +192,9 @@ json_t *inbox_settings_read(json_t *body, struct validation *validation)
         json_object_set_new(settings, switches[i], json_boolean(validate_boolean(&in, switches[i], true)));
     json_object_set_new(settings, "allowed_from_addresses", read_rule(&in, "allowed_from_addresses"));
     json_object_set_new(settings, "blocked_from_addresses", read_rule(&in, "blocked_from_addresses"));
-    json_t *webhook =
-        json_pack("{s:s?, s:s?}", "webhook_url", validate_line(&in, "webhook_url", false),
-                  "webhook_signing_secret_id", validate_line(&in, "webhook_signing_secret_id", false));
-    json_object_update(settings, webhook);
-    json_decref(webhook);
+    for (size_t i = 0; i < ARRAY_LEN(webhook_lines); i++)
+        json_object_set_new(settings, webhook_lines[i],
+                            json_pack("s?", validate_line(&in, webhook_lines[i], false)));
     bool is_tracking = validate_boolean(&in, "open_and_click_tracking", false);
     json_object_set_new(settings, "open_and_click_tracking", json_boolean(is_tracking));
     return settings;

@@ -4,8 +4,8 @@
  *
  * In a query, clients repeat a key for each item of a list, write the list as JSON in one value, or use the
  * old singular name: all are accepted. A parameter that is empty or "null" counts as left out. The SQL
- * statement is put together from the filters in the request; each value is bound. Its rows are sent as they
- * are read (reply.h), so that no list is in memory as a whole. A client that has the newest list gets a 304.
+ * statement is put together from the filters in the request; each value is bound. A client that has the
+ * newest list gets a 304.
  */
 #include <errno.h>
 #include <glib.h>

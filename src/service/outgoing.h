@@ -3,7 +3,7 @@
  * The service hands two kinds of work to other programs: an email for a recipient of another domain goes to
  * the relay (relay.c), and the report of a received email to a program of the inbox's owner (webhook.c).
  *
- * Each is a row of the table `outgoing`, written in the same transaction as its email. Each kind has a
+ * A piece of work is a row of the table `outgoing`, written in the transaction of its email. Each kind has a
  * thread, which makes an attempt at one row after the other as they become due, and records the result. A row
  * that failed is tried again after pauses that double from 1 second to 1 hour, and given up after a number of
  * attempts, not after a time: the clock may jump, and the machine may be off for a week. The due row with
@@ -50,7 +50,7 @@ struct outgoing_result {
     char reason[512]; /* why it failed, on one line; "" with OUTGOING_DONE */
 };
 
-/* The work of one kind. The caller sets the first members and zeroes the others. */
+/* The work of one kind. The caller sets the members up to `settle`, and zeroes the others. */
 struct outgoing {
     enum outgoing_kind kind;
     bool has_one_target;       /* all rows go to one server, not to one for each address */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The attachment pool, and POST /api/v1/email/add-attachment-to-pool. The pool has files that were uploaded.
- * A message may name them by their id, any number of times. Each is a file in the directory `pool`, and a row
- * of the table `pool`. An upload writes the file first and the row second, so that each row has a whole file.
+ * The attachment pool, and POST /api/v1/email/add-attachment-to-pool. Each upload is a file in the directory
+ * `pool` and a row of the table `pool`, written after the file, so that each row has a whole file. Any number
+ * of messages may name an upload by its id.
  */
 #include "service/endpoints.h"
 

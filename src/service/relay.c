@@ -26,7 +26,7 @@ enum {
     CONNECT_TIMEOUT_S = 30,
     ANSWER_TIMEOUT_S = 5 * 60, /* RFC 5321 section 4.5.3.2 */
     TIMEOUT_S = 30 * 60,       /* of the whole attempt */
-    ENDING_MS = 5000,          /* if the service ends: wait for the answer to a message that was sent whole */
+    ENDING_MS = 5000,          /* if the service ends: time for the answer to a message that was sent whole */
     ANSWER_MAX_BYTES = 1000,
     MESSAGE_MAX_BYTES = 200 * 1000 * 1000,
     ATTEMPTS_MAX = 12 + 5 * 24 - 1, /* the pauses between them take five days (outgoing.h) */
@@ -44,7 +44,7 @@ struct relay {
 
 struct relay_transfer {
     struct transfer base;
-    char *sender; /* by message_ascii_address(), as recipient */
+    char *sender; /* owned, by message_ascii_address(), as is recipient */
     char *recipient;
     struct strbuf text;
     size_t offset;        /* of the next byte of text to be sent */

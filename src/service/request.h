@@ -40,7 +40,8 @@ struct request {
     struct MHD_Connection *connection;
     const struct service_context *context;
     enum email_side side;
-    char parameters[REQUEST_PARAMETERS_MAX][REQUEST_PARAMETER_SIZE]; /* the ids in the path */
+    char parameters[REQUEST_PARAMETERS_MAX]
+                   [REQUEST_PARAMETER_SIZE]; /* of the path, for each "*" of the route */
     struct strbuf body;
 };
 

@@ -14,7 +14,7 @@
 
 #include "sql/database.h"
 
-/* The migration that creates the empty index. */
+/* The step of the database format that creates the empty index. */
 #define SEARCH_INDEX_TABLES                                                                        \
     "CREATE VIRTUAL TABLE trigrams USING fts5 (text, content = '', detail = none, columnsize = 0," \
     " tokenize = 'trigram case_sensitive 1');"                                                     \

@@ -39,7 +39,7 @@ enum {
     DISCARD_MAX_BYTES = 32 * 1000 * 1000,
     BODIES_MAX_BYTES = 256 * 1000 * 1000, /* of all requests under way */
 
-    MAKERS_MAX = 4, /* threads that make large replies, which takes several times the memory of the reply */
+    MAKERS_MAX = 4, /* threads that make a large reply, for which each needs several times its size */
     REPLIES_MAX_BYTES = 256 * 1000 * 1000, /* of large replies that clients have not read yet */
 };
 
@@ -174,7 +174,7 @@ struct exchange {
     struct server *server; /* borrowed */
     struct request request;
     struct reply reply;        /* its status is 0 until it is set */
-    const struct route *route; /* NULL until the key was checked */
+    const struct route *route; /* NULL until the key was checked and the route found */
     size_t discarded_bytes;
     bool is_settled; /* the reply is sent before the body is read */
     bool is_last;    /* the connection must end after the reply */
@@ -330,7 +330,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     }
 }
 
-/* Answers a complete request. Without a valid key the connection stays idle, so that it can be shut down if
+/* Answers a request. Without a valid key the connection stays idle, so that it can be shut down if
  * the client reads no answers. */
 static enum MHD_Result answer_request(struct exchange *exchange, struct connection *client)
 {

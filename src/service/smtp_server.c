@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One thread accepts connections, and a pool has a thread for each. The phases of a connection
- * (connections.h) are: idle before a command, receiving during the text of a message, working while the
- * message is stored, and sending during an answer.
+ * One thread accepts connections, and each of them gets a thread of a pool. A connection (connections.h) is
+ * idle before a command, receiving during the text of a message, working while the message is stored, and
+ * sending during an answer.
  */
 #include "service/smtp_server.h"
 
