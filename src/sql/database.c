@@ -39,7 +39,7 @@ struct database {
     const char *vfs; /* the SQLite VFS that locks and maps the file; NULL: the default */
     /* A writer has its turn from database_begin_write() to database_end_write(), and owns these fields. */
     pthread_mutex_t write_lock;     /* the turn; taken before `lock` */
-    struct connection writer;       /* .db is NULL if `error` is set */
+    struct connection *writer;      /* NULL if `error` is set */
     int error;                      /* why `writer` could not be opened; 0 if it is open */
     struct finished_turn *finished; /* turns of the open transaction that wait for its end */
     size_t turns;                   /* number of turns in the open transaction */
@@ -129,59 +129,61 @@ static int run_steps(sqlite3 *db, const struct database_format *format)
 
 /* ---------------------------------------------------------------- connections */
 
-static void close_connection(struct connection *connection)
-{
-    statements_release(&connection->statements);
-    sqlite3_close(connection->db);
-    *connection = (struct connection){.db = NULL};
-}
-
 static void free_connection(struct connection *connection)
 {
-    close_connection(connection);
+    if (connection == NULL)
+        return;
+    statements_release(&connection->statements);
+    sqlite3_close(connection->db);
     free(connection);
 }
 
-static int open_connection(struct database *database, struct connection *ret)
+static int open_connection(struct database *database, const char *pragma, struct connection **ret)
 {
     enum {
         FLAGS = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW
     };
     const struct database_format *format = database->format;
-    sqlite3 *db = NULL;
-    int result = sqlite3_open_v2(database->path, &db, FLAGS, database->vfs);
-    int error = query_error_on(db, result);
+    struct connection *connection = calloc(1, sizeof(*connection));
+    if (connection == NULL)
+        return -ENOMEM;
+    sqlite3 **db = &connection->db;
+    int result = sqlite3_open_v2(database->path, db, FLAGS, database->vfs);
+    int error = query_error_on(*db, result);
     if (error == 0) {
-        sqlite3_busy_timeout(db, BUSY_MS);
+        sqlite3_busy_timeout(*db, BUSY_MS);
         error = query_script(
-            db, "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;"
-                "PRAGMA cell_size_check = ON; PRAGMA journal_size_limit = 4194304");
+            *db, "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;"
+                 "PRAGMA cell_size_check = ON; PRAGMA journal_size_limit = 4194304");
     }
     if (error == 0)
-        error = query_script(db, format->is_expendable ? "PRAGMA synchronous = NORMAL"
-                                                       : "PRAGMA synchronous = FULL");
+        error = query_script(*db, format->is_expendable ? "PRAGMA synchronous = NORMAL"
+                                                        : "PRAGMA synchronous = FULL");
     if (error == 0 && format->pragmas != NULL)
-        error = query_script(db, format->pragmas);
-    *ret = (struct connection){.database = database, .db = db};
-    statements_init(&ret->statements, db, format->statements);
-    if (error != 0)
-        close_connection(ret);
-    return error;
+        error = query_script(*db, format->pragmas);
+    if (error == 0)
+        error = query_script(*db, pragma);
+    if (error != 0) {
+        free_connection(connection);
+        return error;
+    }
+    connection->database = database;
+    statements_init(&connection->statements, *db, format->statements);
+    *ret = connection;
+    return 0;
 }
 
 static int open_writer_once(struct database *database)
 {
     int error = make_file(database->path);
-    if (error == 0)
-        error = open_connection(database, &database->writer);
     /* The pages for undoing a turn stay in memory: otherwise SQLite would make and unlink a file for each
      * turn. Readers use files, since they sort whole lists. */
     if (error == 0)
-        error = query_execute(database->writer.db, "PRAGMA temp_store = MEMORY", "");
+        error = open_connection(database, "PRAGMA temp_store = MEMORY", &database->writer);
     if (error == 0)
-        error = run_steps(database->writer.db, database->format);
+        error = run_steps(database->writer->db, database->format);
     if (error != 0)
-        close_connection(&database->writer);
+        free_connection(TAKE_PTR(database->writer));
     return error;
 }
 
@@ -234,7 +236,7 @@ void database_free(struct database *database)
     if (database == NULL)
         return;
     close_readers(database);
-    close_connection(&database->writer);
+    free_connection(TAKE_PTR(database->writer));
     pthread_cond_destroy(&database->changed);
     pthread_mutex_destroy(&database->lock);
     pthread_mutex_destroy(&database->write_lock);
@@ -242,23 +244,6 @@ void database_free(struct database *database)
 }
 
 /* ---------------------------------------------------------------- reading */
-
-static int open_reader(struct database *database, struct connection **ret)
-{
-    struct connection *connection = calloc(1, sizeof(*connection));
-    if (connection == NULL)
-        return -ENOMEM;
-    int error = open_connection(database, connection);
-    /* Lists are read once, from end to end, so that a large cache would only cost memory. */
-    if (error == 0)
-        error = query_execute(connection->db, "PRAGMA cache_size = -512", "");
-    if (error != 0) {
-        free_connection(connection);
-        return error;
-    }
-    *ret = connection;
-    return 0;
-}
 
 static void count_returned_locked(struct database *database)
 {
@@ -290,7 +275,8 @@ int database_take_reader(struct database *database, struct connection **ret_conn
     struct connection *connection =
         database->readers_len > 0 ? database->readers[--database->readers_len] : NULL;
     pthread_mutex_unlock(&database->lock);
-    int error = connection == NULL ? open_reader(database, &connection) : 0;
+    /* Lists are read once, from end to end, so that a large cache would only cost memory. */
+    int error = connection == NULL ? open_connection(database, "PRAGMA cache_size = -512", &connection) : 0;
     if (error == 0) {
         *ret_connection = connection;
         return 0;
@@ -317,7 +303,7 @@ int database_begin_read(struct database *database, struct connection **ret_conne
  * the other turns. Return: 0; -errno when nothing was committed. */
 static int commit_for_all(struct database *database, int error)
 {
-    sqlite3 *db = database->writer.db;
+    sqlite3 *db = database->writer != NULL ? database->writer->db : NULL;
     if (error == 0)
         error = query_execute(db, "COMMIT", "");
     if (error != 0 && db != NULL && sqlite3_get_autocommit(db) == 0)
@@ -365,17 +351,17 @@ int database_begin_write(struct database *database, struct connection **ret_conn
     bool is_first = database->finished == NULL;
     int error = database->error;
     if (error == 0)
-        error = query_execute(database->writer.db, is_first ? "BEGIN IMMEDIATE" : "SAVEPOINT turn", "");
+        error = query_execute(database->writer->db, is_first ? "BEGIN IMMEDIATE" : "SAVEPOINT turn", "");
     if (error != 0)
         return end_transaction(database, error);
     database->turns++;
-    *ret_connection = &database->writer;
+    *ret_connection = database->writer;
     return 0;
 }
 
 int database_end_write(struct database *database, int error)
 {
-    sqlite3 *db = database->writer.db;
+    sqlite3 *db = database->writer->db;
     bool is_first = database->finished == NULL;
     /* After some errors (a full disk, no memory) SQLite has already undone the whole transaction. */
     if (sqlite3_get_autocommit(db) != 0)
@@ -402,7 +388,7 @@ int database_renew(struct database *database)
         pthread_cond_wait(&database->changed, &database->lock);
     close_readers(database);
     pthread_mutex_unlock(&database->lock);
-    close_connection(&database->writer);
+    free_connection(TAKE_PTR(database->writer));
     set_aside(database);
     int error = open_writer(database);
     LOCK_GUARD(&database->lock);
