@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * The queue of invalidations, and the thread that notifies the kernel of them.
- */
 #include "fs/notifier.h"
 
 #include <stdlib.h>
@@ -12,17 +9,17 @@
 #include "base/thread.h"
 
 enum {
-    /* How many queued invalidations are compared with a new one: many emails that appear at once make one
+    /* Number of queued invalidations that are compared with a new one: emails that appear at once need one
      * invalidation of their folder. */
     SAME_SEARCH_MAX = 16,
-    /* After a burst of notifications the thread pauses, so that those of the next changes are made together:
-     * each wake-up may take the CPU from the thread that makes the changes. */
+    /* The thread pauses after notifications, to make those of the next changes together: each wake-up may
+     * take the CPU from the thread that makes the changes. */
     PAUSE_US = 2 * 1000,
 };
 
 struct invalidation {
     uint64_t ino;
-    char name[]; /* "": the inode's attributes, content or listing; else an entry of the folder `ino` */
+    char name[]; /* an entry of the folder `ino`; or "" for attributes, content and listing of `ino` */
 };
 
 void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers,
@@ -57,7 +54,7 @@ static void *run_notifier(void *argument)
         pthread_mutex_unlock(&notifier->lock);
         if (must_answer_readers)
             stream_readers_wake(notifier->readers);
-        /* Ignores errors: the kernel does not know the inode, or the mount has ended. */
+        /* Ignores errors: the kernel has forgotten the inode, or the mount has ended. */
         if (invalidation != NULL && invalidation->name[0] != '\0')
             fuse_lowlevel_notify_inval_entry(notifier->fuse, invalidation->ino, invalidation->name,
                                              strlen(invalidation->name));
@@ -120,7 +117,7 @@ static void queue_invalidation(struct notifier *notifier, uint64_t ino, const ch
     for (int i = 0; i < SAME_SEARCH_MAX && link != NULL; i++, link = link->next) {
         const struct invalidation *queued = link->data;
         if (queued->ino == ino && strcmp(queued->name, name) == 0)
-            return; /* it covers this change, too */
+            return;
     }
     if (notifier->is_ending)
         return;

@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The listener of the tree, on the kernel's side. When something changes that the kernel may have cached, the
- * listener queues an *invalidation*, of an inode or of a name in a folder, and a thread carries them out by
- * notifying the kernel. A notification can wait in the kernel for requests that are under way, so only this
- * thread makes notifications, with no lock held (the one exception is in operations.c). The same thread
- * answers the readers of `events`. Files that appeared are handed to the watch helper.
+ * The tree's listener. When something changes that the kernel may have cached, the listener queues an
+ * *invalidation*, of an inode or of a name in a folder, and a thread notifies the kernel. A notification may
+ * wait for requests under way, so this thread alone makes notifications, with no lock held (operations.c has
+ * the one exception). The thread also wakes the readers of `events`. New files go to the watch helper.
  */
 #ifndef INBOXFS_FS_NOTIFIER_H
 #define INBOXFS_FS_NOTIFIER_H
@@ -34,7 +33,7 @@ struct notifier {
     pthread_cond_t changed;
     GQueue queue;    /* struct invalidation; protected by lock, like all below */
     uint64_t queued; /* number of invalidations queued so far */
-    uint64_t done;   /* number of invalidations carried out so far, in order of the queue */
+    uint64_t done;   /* number of those of which the kernel was notified */
     bool must_answer_readers;
     bool is_ending;
 };
@@ -51,9 +50,9 @@ void notifier_release(struct notifier *notifier);
 /* Queues an invalidation of the file's content and attributes. Does not wait. */
 void notifier_invalidate_content(struct notifier *notifier, uint64_t ino);
 
-/* Waits until all invalidations queued so far have been carried out. Gives up after NOTIFIER_WAIT_MS, since a
- * notification may wait for another request, which in turn waits for the caller's. Must not be called while
- * the kernel has locked a folder for the caller's request. */
+/* Waits until the kernel has been notified of all invalidations that are queued now; at most
+ * NOTIFIER_WAIT_MS, since a notification may wait for a request that waits for the caller's request. Must not
+ * be called while the kernel has locked a folder for the caller's request. */
 void notifier_wait(struct notifier *notifier, struct cancel *cancel);
 
 struct tree_listener notifier_listener(struct notifier *notifier);

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * One function for each request, in this order: the first content of a file, inodes, names, open files,
- * listings; then the options of the connection, and the table of all functions.
- */
+/* The functions are in this order: inodes, names, open files, listings, the connection. */
 #include "fs/operations.h"
 
 #include <errno.h>
@@ -59,8 +56,8 @@ static bool is_watch_helper(const struct operations *operations, const struct tr
 }
 
 enum {
-    WATCH_WAIT_MS = 10 * 1000,        /* only a very busy machine or a stopped process takes so long */
-    MESSAGE_WATCH_WAIT_MS = 2 * 1000, /* the process may be waiting for a folder where a message is fetched */
+    WATCH_WAIT_MS = 10 * 1000,        /* takes so long only on a very busy machine */
+    MESSAGE_WATCH_WAIT_MS = 2 * 1000, /* a lookup that fetches a message may delay the process */
 };
 
 static void wait_for_watch_helpers(const struct operations *operations, struct cancel *cancel)
@@ -75,7 +72,7 @@ static void op_lookup(fuse_req_t fuse, fuse_ino_t parent, const char *name)
     struct fs_request request;
     struct tree_entry entry;
     const struct tree_caller *caller = begin_request(&request, fuse);
-    /* The watch helper can only create a file whose lookup finds nothing. */
+    /* The watch helper can create a file only if its lookup finds nothing. */
     int error = is_watch_helper(operations, caller) && tree_is_announced(parent)
                     ? -ENOENT
                     : tree_lookup(operations->tree, caller, parent, name, &entry);
@@ -283,7 +280,7 @@ static void op_write(fuse_req_t fuse, fuse_ino_t ino, const char *bytes, size_t 
     struct fs_request request;
     const struct tree_caller *caller = begin_request(&request, fuse);
     ssize_t written = tree_write(handle, caller, bytes, size, offset);
-    /* After `echo sync >ctl`, `ls` lists the new emails, and watchers have seen them. */
+    /* When `echo sync >ctl` returns, `ls` lists the new emails, and watchers have seen them. */
     if (tree_is_barrier(ino)) {
         notifier_wait(operations->notifier, caller->cancel);
         wait_for_watch_helpers(operations, caller->cancel);
@@ -347,7 +344,7 @@ static void op_poll(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file
 
 /* ---------------------------------------------------------------- listings */
 
-/* A part of a listing, in the buffer of one request. */
+/* The part of a listing that answers one request. */
 struct listing_part {
     fuse_req_t fuse;
     char *bytes;
@@ -398,7 +395,7 @@ static void read_dir(fuse_req_t fuse, size_t size, off_t offset, const struct fu
         return;
     }
     int error = tree_read_dir(dir_of(file), (uint64_t)offset, put_entry, &part);
-    /* If an error comes after some entries, they are the answer; the next call returns the error. */
+    /* Entries before an error are the answer; the next request gets the error. */
     if (error != 0 && part.used == 0)
         reply_status(fuse, error);
     else

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's requests: for each kind one function, which calls the tree and answers. Requests without a
- * function (extended attributes, locks, ioctl) are answered ENOSYS once; the kernel then stops sending them.
+ * The kernel's requests: for each kind one function, which calls the tree and answers. A request without a
+ * function, such as for an extended attribute, is answered ENOSYS; the kernel then sends no other of its
+ * kind.
  *
- * A function runs on the thread of the request loop that read the request, and may wait there. This unit does
- * three things that the tree does not do: reads of a stream wait until there is something to read; files that
- * the watch helper creates are answered differently from those of other processes; a write to `ctl` and an
- * fsync of outbox/ are answered when the kernel and the watchers know of new files.
+ * A function runs on the thread that read the request, and may wait there. This unit does three things that
+ * the tree does not do: a read of a stream waits until there is something to read; lookups and creations of
+ * the watch helper get answers of their own; a write to `ctl` and an fsync of outbox/ wait until the kernel
+ * and the inotify watchers know of new files.
  */
 #ifndef INBOXFS_FS_OPERATIONS_H
 #define INBOXFS_FS_OPERATIONS_H

@@ -28,7 +28,7 @@ static uint64_t signal_bit(int signal_number)
     return UINT64_C(1) << (signal_number - 1);
 }
 
-/* Returns the mask in the line of /proc/TASK/status that begins with `line_start`, or 0 if there is none. */
+/* Returns 0 if no line of /proc/TASK/status begins with `line_start`. */
 static uint64_t read_signal_mask(const char *status, const char *line_start)
 {
     const char *line = strstr(status, line_start);
@@ -56,7 +56,7 @@ bool request_signals_only_inform(pid_t task)
 
 /* ---------------------------------------------------------------- interrupts */
 
-/* Checks until no request is left whose pending signals only inform. */
+/* Ends when no request is left that only informing signals have interrupted. */
 static void check_signals(struct worker_job *job)
 {
     struct request_list *list = (struct request_list *)((char *)job - offsetof(struct request_list, check));
@@ -131,14 +131,13 @@ void request_begin(struct fs_request *request, struct request_list *list, fuse_r
     pthread_mutex_unlock(&list->lock);
     if (is_closed)
         cancel_set(&request->cancel);
-    /* Calls on_interrupt() at once if an interrupt has already come. */
+    /* Calls on_interrupt() at once if an interrupt has arrived already. */
     fuse_req_interrupt_func(fuse, on_interrupt, request);
 }
 
 fuse_req_t request_end(struct fs_request *request)
 {
     struct request_list *list = request->list;
-    /* Waits for an interrupt that is being delivered. */
     fuse_req_interrupt_func(request->fuse, NULL, NULL);
     pthread_mutex_lock(&list->lock);
     g_queue_unlink(&list->requests, &request->link);
@@ -151,7 +150,7 @@ fuse_req_t request_end(struct fs_request *request)
 
 /* ---------------------------------------------------------------- answers */
 
-/* Long, since the notifier notifies the kernel of each change. */
+/* The kernel may cache for long, since the notifier reports each change. */
 static const double lasting_seconds = 24 * 60 * 60;
 
 void reply_status(fuse_req_t fuse, int error)

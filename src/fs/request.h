@@ -5,13 +5,12 @@
  * A request is carried out, and waits, on the thread that read it. Between request_begin() and request_end()
  * it is in a list and has a cancel. The kernel's interrupt (a signal for the calling program) sets the
  * cancel, and so does request_list_close(). After request_end() one of the reply functions answers the
- * request, exactly once; the kernel does not use the request's number again before that.
+ * request, exactly once.
  *
- * The kernel interrupts for any signal, and a program does not restart a call that was answered EINTR. A
- * signal that only informs a program, such as the end of a shell's background job, must not make its `echo
- * sync >ctl` fail. So an interrupt sets the cancel only if a signal is pending that a program does not
- * ignore by default. Otherwise a thread checks again from time to time, for the kernel does not report a
- * second signal.
+ * The kernel interrupts a request when any signal arrives, and a call that fails with EINTR is not restarted.
+ * A signal that only informs, such as SIGCHLD at the end of a shell's background job, must not make the
+ * shell's `echo sync >ctl` fail. So an interrupt by such a signal does not set the cancel. A thread then
+ * checks the pending signals periodically, since the kernel reports only the first signal.
  */
 #ifndef INBOXFS_FS_REQUEST_H
 #define INBOXFS_FS_REQUEST_H
@@ -28,11 +27,11 @@
 struct request_list {
     pthread_mutex_t lock; /* taken after libfuse's lock of a request, before the lock of a cancel */
     pthread_cond_t changed;
-    struct worker_pool *pool; /* has one thread, which checks for signals */
-    struct worker_job check;  /* the job of `pool` */
+    struct worker_pool *pool; /* has one thread */
+    struct worker_job check;  /* checks the pending signals; runs in `pool` */
     GQueue requests;          /* struct fs_request; protected by lock, like all below */
     bool is_closed;
-    bool is_checking; /* `check` was handed in and has not ended */
+    bool is_checking; /* `check` is queued or runs */
 };
 
 struct fs_request {
@@ -40,28 +39,26 @@ struct fs_request {
     struct cancel cancel;
     struct request_list *list;
     fuse_req_t fuse;
-    bool is_informed; /* a signal that only informs (SIGCHLD) interrupted it; protected by the list's lock,
-                         like all below */
+    bool is_informed; /* interrupted by a signal that only informs; protected by the list's lock, like `link`
+                       */
     GList link;       /* element of list->requests */
 };
 
-/* Return: 0 or -errno. The caller releases the list in any case. */
+/* Return: 0 or -errno. The caller releases the list even after a failure. */
 int request_list_init(struct request_list *list);
 /* Sets the cancels of all requests, including those that begin later. */
 void request_list_close(struct request_list *list);
-/* Call when no request is left, and also after request_list_init() failed. */
+/* No request may be left. */
 void request_list_release(struct request_list *list);
 
-/* `request` must stay valid until request_end(), and `fuse` until it is answered. request_begin() does not
- * wait. request_end() waits for an interrupt that is being delivered; it returns `fuse`, which the caller
- * answers next. */
+/* `request` must stay valid until request_end(). request_end() waits for an interrupt that is being
+ * delivered, and returns `fuse`, which the caller answers next. */
 void request_begin(struct fs_request *request, struct request_list *list, fuse_req_t fuse);
 fuse_req_t request_end(struct fs_request *request);
 
-/* Returns true if all signals that are pending for the task (a thread's id) are of the kind that is ignored
- * by default: SIGCHLD, SIGCONT, SIGURG, SIGWINCH. Returns true if none is pending: another thread of the
- * program took the signal, or the kernel woke the task for a reason of its own. Returns false if /proc does
- * not show the signals. */
+/* Returns true if SIGCHLD, SIGCONT, SIGURG and SIGWINCH are the only signals that are pending for the task (a
+ * thread's id), and if none is pending: another thread of the program took the signal, or the kernel woke the
+ * task for a reason of its own. Returns false if /proc does not show the signals. */
 bool request_signals_only_inform(pid_t task);
 
 /* ---------------------------------------------------------------- answers */
@@ -69,7 +66,7 @@ bool request_signals_only_inform(pid_t task);
 /* Answers with `error` (0 or -errno); the one place that converts it to the kernel's errno. */
 void reply_status(fuse_req_t fuse, int error);
 /* The functions below answer with `error` if it is not 0. If the kernel does not accept the answer because
- * the request was interrupted, they give back the entry's lookup and release what was opened. */
+ * the request was interrupted, they forget the lookup of the entry and release what was opened. */
 void reply_entry(fuse_req_t fuse, struct tree *tree, int error, const struct tree_entry *entry);
 void reply_open(fuse_req_t fuse, int error, struct tree_handle *handle);
 void reply_open_dir(fuse_req_t fuse, int error, struct tree_dir *dir);
@@ -82,7 +79,7 @@ void reply_data(fuse_req_t fuse, int error, struct tree_data *data);
 /* Answers a write; `count` is a number of bytes or -errno. */
 void reply_count(fuse_req_t fuse, ssize_t count);
 
-/* Converts an entry to the kernel's form, with the owner and mode of tree_show_as(). */
+/* Converts an entry to libfuse's form, with the owner and mode of tree_show_as(). */
 struct fuse_entry_param request_convert_entry(const struct tree *tree, const struct tree_entry *entry);
 
 #endif

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The request loop: reading the device, and the threads. Waking a thread costs more than most requests, so
- * the leader polls for some microseconds after an answer before it sleeps.
+ * Waking a thread costs more than most requests, so the leader polls the device before it sleeps.
  */
 #include "fs/request_loop.h"
 
@@ -74,9 +73,9 @@ static int64_t now_ns(void)
     return now.tv_sec * INT64_C(1000000000) + now.tv_nsec;
 }
 
-/* Receives a message without waiting. Return: its length; 0 when there is none, or its request was
- * interrupted before it was read; -errno when the mount has ended. Does not use libfuse, which prints an
- * error if the mount ends during the read. */
+/* Receives a message without waiting. Return: its length; 0 if there is none, or its request was interrupted
+ * before the read; -errno if the mount has ended. Does not use libfuse, which would print an error if the
+ * mount ended during the read. */
 static ssize_t receive_message(struct request_thread *thread)
 {
     ssize_t len = read(fuse_session_fd(thread->loop->fuse), thread->message, sizeof(thread->message));
@@ -85,7 +84,7 @@ static ssize_t receive_message(struct request_thread *thread)
     return len > 0 ? len : -ENODEV;
 }
 
-/* Polls with receive_message() for up to SPIN_NS; other threads run between two attempts. */
+/* Polls for up to SPIN_NS. Return: as receive_message(). */
 static ssize_t receive_message_soon(struct request_thread *thread)
 {
     const struct request_loop *loop = thread->loop;
@@ -98,8 +97,7 @@ static ssize_t receive_message_soon(struct request_thread *thread)
     return len;
 }
 
-/* Waits for a message. Return: its length; 0 when the threads are to end; -errno when the mount has
- * ended. */
+/* Waits for a message. Return: its length; 0 if the threads are to end; -errno if the mount has ended. */
 static ssize_t wait_for_message(struct request_thread *thread)
 {
     const struct request_loop *loop = thread->loop;
@@ -116,7 +114,6 @@ static ssize_t wait_for_message(struct request_thread *thread)
 
 static void *run_thread(void *argument);
 
-/* Starts a thread. Return: 0; -EAGAIN when there are REQUEST_LOOP_THREADS_MAX; another -errno. */
 static int add_thread(struct request_loop *loop)
 {
     pthread_t id;
@@ -137,8 +134,8 @@ static int add_thread(struct request_loop *loop)
     return 0;
 }
 
-/* Waits until this thread is to lead; polls before it sleeps, since short requests often follow one another.
- * Returns false if enough threads wait already. */
+/* Waits until this thread leads; polls before it sleeps, since short requests often follow one another.
+ * Returns false at once if REQUEST_LOOP_WAITING_MAX threads wait already. */
 static bool wait_to_lead(struct request_loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
@@ -161,7 +158,7 @@ static bool wait_to_lead(struct request_loop *loop)
     return true;
 }
 
-/* Ends the leader's lead. Returns false if no thread waits to lead. */
+/* Returns false if no thread waits to lead. */
 static bool hand_over_lead(struct request_loop *loop)
 {
     pthread_mutex_lock(&loop->lock);
@@ -183,9 +180,9 @@ static void end_all_threads(const struct request_loop *loop)
         log_error("cannot end the request loop: eventfd");
 }
 
-/* Leads: reads messages and carries them out. Before the first message that may wait, another thread is
- * called or started to lead; if none can be started, requests wait in the kernel until this thread is done.
- * Returns the last result of wait_for_message(); if it is not above 0, this thread still leads. */
+/* Reads messages and processes them, and hands over before the first that may wait. If no thread takes over,
+ * requests stay in the kernel until this thread leads again. Returns the last result of wait_for_message();
+ * this thread still leads if the result is 0 or -errno. */
 static ssize_t lead_until_hand_over(struct request_thread *thread)
 {
     ssize_t len;
@@ -212,7 +209,7 @@ static void *run_thread(void *argument)
         if (!atomic_exchange(&loop->is_end_known, true))
             loop->ended(loop->context);
     }
-    /* The last close of a message may wait in the device when the threads are to end. */
+    /* The device may still have requests, such as the last close of an email that is being written. */
     for (int i = 0; len == 0 && i < LAST_REQUESTS_MAX; i++) {
         ssize_t last_len = receive_message(thread);
         if (last_len <= 0)
@@ -222,7 +219,7 @@ static void *run_thread(void *argument)
     if (len <= 0)
         hand_over_lead(loop);
     free(thread);
-    /* After the unlock, the loop may be released. */
+    /* Once the lock is released, the loop may be released, too. */
     LOCK_GUARD(&loop->lock);
     loop->threads--;
     pthread_cond_broadcast(&loop->thread_ended);

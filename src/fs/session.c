@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A libfuse session, with libfuse's messages, unmounting by fusermount3, and the mount options.
- */
 #include "fs/session.h"
 
 #include <errno.h>
@@ -30,10 +27,10 @@ enum {
     LINE_MAX_BYTES = 1024
 };
 
-/* Collects libfuse's messages while this thread parses options (borrowed): log functions get no context. */
+/* Borrowed; gets libfuse's messages while this thread parses options, since libfuse's log function has no
+ * context argument. */
 static _Thread_local struct strbuf *collected;
 
-/* Logs a message as one line. Messages below a warning are dropped. */
 __attribute__((format(printf, 2, 0))) static void log_library_message(enum fuse_log_level level,
                                                                       const char *format, va_list arguments)
 {
@@ -51,9 +48,8 @@ __attribute__((format(printf, 2, 0))) static void log_library_message(enum fuse_
 
 /* ---------------------------------------------------------------- unmounting by fusermount3 */
 
-/* A process must unmount: an unmount waits for answers of the daemon, so a thread of the daemon that made it
- * would keep a killed daemon from dying. `how` is another option than -u. Return: as fs_mountpoint_unmount().
- */
+/* The daemon does not call umount(2) itself: a thread that waits in it for the daemon's own answers would
+ * keep a killed daemon from dying. `how` is an option beside -u. Return: as fs_mountpoint_unmount(). */
 static int run_fusermount(const char *how, const char *mountpoint)
 {
     const char *const arguments[] = {"fusermount3", "-u", how, "--", mountpoint, NULL};
@@ -71,7 +67,7 @@ int fs_mountpoint_unmount(const char *mountpoint)
     return run_fusermount("-q", mountpoint);
 }
 
-/* AT_STATX_FORCE_SYNC: otherwise the kernel answers from its cache when the daemon is gone. */
+/* Without AT_STATX_FORCE_SYNC the kernel answers from its cache. */
 bool fs_mountpoint_is_dead(const char *mountpoint)
 {
     struct statx status;
@@ -111,7 +107,6 @@ static char *mount_options(const struct fs_session_config *config)
 {
     char *options = NULL;
     g_autofree char *source = g_strdup_printf("fsname=%s", config->source);
-    /* noatime: reads do not change the access time here. */
     int error = fuse_opt_add_opt(&options, "default_permissions,noatime,subtype=inboxfs");
     if (error == 0)
         error = fuse_opt_add_opt_escaped(&options, source);
@@ -122,7 +117,7 @@ static char *mount_options(const struct fs_session_config *config)
     return error == 0 ? options : NULL;
 }
 
-/* "fuse: unknown option(s): `-o x'\n" → "unknown option(s): `-o x'" */
+/* Converts "fuse: unknown option(s): `-o x'\n" to "unknown option(s): `-o x'". */
 static char *make_option_reason(const struct strbuf *messages)
 {
     static const char prefix[] = "fuse: ";
@@ -170,14 +165,14 @@ static int new_fuse_session(struct fs_session *session, const struct fs_session_
  * open. The kernel then drops requests that it has not sent yet, including last closes. Returns false if
  * there is no ustat(2) (machines other than x86, some containers).
  *
- * ustat(2) is the only call that finds a filesystem by its number, mounted or not. It waits for a filesystem
- * that is being removed. For a filesystem that was cut off while files are open it fails with ENOTCONN. If it
- * succeeds, another filesystem has got the number.
+ * ustat(2) is the only call that finds a filesystem by its device number, mounted or not. The call waits for
+ * a filesystem that is being removed, and fails with ENOTCONN if ours was cut off while files are open. If
+ * the call succeeds, the number belongs to another filesystem.
  */
 static bool is_filesystem_gone(const struct fs_session *session)
 {
 #ifdef SYS_ustat
-    char status[64]; /* struct ustat has 32 bytes at most; nothing in it is of interest */
+    char status[64]; /* struct ustat, which no header declares, has 32 bytes at most */
     struct pollfd fuse = {.fd = fuse_session_fd(session->operations.fuse)};
     bool is_cut_off = poll(&fuse, 1, 0) > 0 && (fuse.revents & POLLERR) != 0;
     return is_cut_off && (syscall(SYS_ustat, (unsigned int)session->device, status) == 0 || errno == EINVAL);
@@ -228,7 +223,7 @@ int fs_session_new(const struct fs_session_config *config, struct fs_session **r
     return 0;
 }
 
-/* This statx(2) makes no request, since this program would wait for itself. */
+/* Makes no request, since this program would wait for its own answer. */
 static dev_t find_device_at(const char *mountpoint)
 {
     struct statx status;
@@ -290,8 +285,8 @@ int fs_session_start(struct fs_session *session)
 
 /* ---------------------------------------------------------------- stopped */
 
-/* After `fusermount3 -uz` the session continues while files are open, and another filesystem may be mounted
- * there. */
+/* Returns false after `fusermount3 -uz`: the session continues while files are open, and another filesystem
+ * may be mounted at the mount point. */
 static bool is_at_mountpoint(const struct fs_session *session)
 {
     return session->is_mounted && !fuse_session_exited(session->operations.fuse) &&
@@ -303,8 +298,8 @@ static void end_and_detach_mount(struct fs_session *session)
     int ends[2];
     if (!session->is_mounted)
         return;
-    /* If the mount point is not ours any more, a descriptor that poll(2) reports as broken takes the place of
-     * the device: libfuse then assumes that the mount has ended, and does not unmount what is now there. */
+    /* libfuse would unmount whatever is at the mount point. If that is not ours, a descriptor that poll(2)
+     * reports as broken replaces the device: libfuse then assumes that the mount has ended. */
     if (!is_at_mountpoint(session) && pipe2(ends, O_CLOEXEC) == 0) {
         close(ends[0]);
         if (dup3(ends[1], fuse_session_fd(session->operations.fuse), O_CLOEXEC) < 0)
@@ -312,14 +307,14 @@ static void end_and_detach_mount(struct fs_session *session)
         close(ends[1]);
     }
     fuse_session_unmount(session->operations.fuse);
-    /* libfuse does not unmount a mount that was cut off before. */
+    /* libfuse does not unmount a mount that has been cut off (umount -f). */
     if (fs_mountpoint_is_dead(session->mountpoint))
         fs_mountpoint_detach(session->mountpoint);
 }
 
-/* The order matters. Waiting requests are cancelled first, since an unmount waits for them. The kernel is
- * asked to unmount while requests are still answered, so that it can write out pages changed through mmap(2).
- * Only then, a mount that is still in use is cut off. */
+/* The order matters. Waiting requests are cancelled before the unmount, which waits for them. The first
+ * attempt to unmount is made while requests are still answered, so that the kernel can write out pages
+ * changed through mmap(2). A mount in use is cut off last. */
 void fs_session_stop(struct fs_session *session)
 {
     if (session->is_stopped)

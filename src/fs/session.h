@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree, mounted: a libfuse session, the threads that carry out the kernel's requests, and the notifier
- * of changes. All these threads have signals blocked. The daemon receives them, and calls fs_session_stop().
+ * Mounts a tree: a libfuse session, the threads that carry out the kernel's requests, and the notifier of
+ * changes. Signals are blocked in all these threads; the daemon receives signals, and calls
+ * fs_session_stop().
  *
  *     fs_session_new()  →  _mount()  →  _start()  →  …  →  _stop()  →  _free()
  */
@@ -23,15 +24,14 @@ struct fs_session_config {
     const char *source;                /* what mount(8) and df(1) show as the device; copied */
     const char *mount_options; /* as after -o: "allow_other,ro", or NULL; libfuse and the kernel check them */
     bool is_debug;             /* print every request (-d) */
-    /* Called by a thread of the session when the mount ended by itself (fusermount3 -u, umount, or the device
-     * failed); at most once, and never after fs_session_stop() began. It must only wake the main thread,
-     * which then calls fs_session_stop(). */
+    /* Called by a thread of the session, once at most, when another program has ended the mount or the device
+     * has failed. It must only wake the main thread, which then calls fs_session_stop(). */
     void (*ended)(void *context);
     void *context;
 };
 
-/* Return: 0; -EINVAL when libfuse refuses an option; -ENOMEM; another -errno. *ret_reason (caller frees) may
- * be set on failure. */
+/* Return: 0; -EINVAL if libfuse refuses an option; another -errno. *ret_reason (caller frees) may be set on
+ * failure. */
 int fs_session_new(const struct fs_session_config *config, struct fs_session **ret_session,
                    char **ret_reason);
 
@@ -45,22 +45,22 @@ int fs_session_mount(struct fs_session *session, char **ret_reason);
 /* Starts the threads, which answer requests. Return: 0 or -errno. */
 int fs_session_start(struct fs_session *session);
 
-/* Unmounts (lazily if it is in use), cancels the requests under way, waits for them, and ends all threads.
- * Only then may the store and the outbox be stopped. Idempotent. */
+/* Cancels the requests under way, waits for them, ends all threads, and unmounts, lazily if the mount is in
+ * use. The store and the outbox must be stopped later. Idempotent. */
 void fs_session_stop(struct fs_session *session);
 
 /* NULL-safe. Calls fs_session_stop() first. */
 void fs_session_free(struct fs_session *session);
 
-/* fs_mountpoint_is_dead() returns true if the path is the mount point of a FUSE daemon that died ("Transport
- * endpoint is not connected"). fs_mountpoint_detach() unmounts it lazily. Return: 0; -EBUSY when fusermount3
- * failed; another -errno when it could not be run. */
+/* Returns true if the path is the mount point of a FUSE daemon that died ("Transport endpoint is not
+ * connected"). */
 bool fs_mountpoint_is_dead(const char *mountpoint);
-int fs_mountpoint_detach(const char *mountpoint);
 
-/* Lets the kernel write out changed pages, unmounts, and waits until that is done. Return: 0; -EBUSY when the
- * mount is in use or this user may not unmount it; another -errno when fusermount3 could not be run. */
+/* Both unmount: _unmount() waits until the kernel has written out changed pages, and _detach() is lazy.
+ * Return: 0; -EBUSY if fusermount3 fails, since the mount is in use or this user may not unmount it; another
+ * -errno if fusermount3 cannot be run. */
 int fs_mountpoint_unmount(const char *mountpoint);
+int fs_mountpoint_detach(const char *mountpoint);
 
 DEFINE_CLEANUP_FREE(fs_session)
 

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Readers wait on a condition, each in the thread of its request. For each open file that is polled, one
- * libfuse poll handle is kept, to notify the kernel later. One is enough, since the kernel uses the same
- * number for all polls of the file. A handle for each poll would take more and more memory if a program polls
- * with a time-out for days without an event.
+ * One libfuse poll handle is kept for each open file that is polled. One is enough, since the kernel uses the
+ * same number for all polls of the file. A handle for each poll would take more and more memory if a program
+ * polls with a time-out for days without an event.
  */
 #include "fs/stream.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that creates the files, then the daemon's side: starting the process, and handing paths over.
- * The pipe carries packets of paths below the mount point, each path with a NUL.
+ * First the process that creates the files, then the daemon's side. The pipe carries packets of paths, each
+ * path with a NUL.
  */
 #include "fs/watch_helper.h"
 
@@ -29,24 +29,24 @@
 enum {
     PACKET_MAX_BYTES = PIPE_BUF, /* paths in one write(2) to the pipe, and so in one read(2) from it */
     QUEUE_MAX = 20 * 1000,
-    FULL_PIPE_MS = 20, /* while the pipe is full, is_ending is checked at this interval */
+    FULL_PIPE_MS = 20, /* interval between two checks of is_ending while the pipe is full */
     DONE_INTERVAL_MS = 1,
-    RESTART_MS = 1000, /* at least between two starts, so that a process that dies at once costs little */
+    RESTART_MS = 1000, /* minimum between two restarts, so that a process that dies at once costs little */
 };
 
 struct announcement {
-    uint64_t ino; /* 0: `path` is set; else `path` is empty, and find_path() looks it up */
+    uint64_t ino; /* 0 if `path` is set; else `path` is "", and find_path() finds the path */
     size_t len;   /* with the NUL */
     char path[];
 };
 
 /* ---------------------------------------------------------------- the process */
 
-/* The process may be forked from a program with threads. So it only makes system calls: it neither allocates
+/* A program with threads may fork the process. So the process only makes system calls: it neither allocates
  * nor uses stdio. */
 
-/* Opens the mount point. Return: a descriptor (the caller closes it); -1 when the mount has ended, even if
- * another filesystem is mounted there now. The kernel knows the device number without asking the daemon. */
+/* Opens the mount point. Return: a descriptor (the caller closes it); -1 if the mount has ended, even if
+ * another filesystem is mounted there now. */
 static int open_root(const struct watch_helper_shared *shared)
 {
     struct statx status;
@@ -98,17 +98,16 @@ static _Noreturn void run_process(int fd, pid_t daemon, struct watch_helper_shar
     closefrom(STDERR_FILENO + 1);
     close(STDOUT_FILENO);
     close(STDERR_FILENO);
-    setsid(); /* a signal of the terminal then ends only the daemon, and that ends this process */
+    setsid(); /* a signal from the terminal reaches the daemon alone, whose end then ends this process */
     if (chdir("/") != 0)
         _exit(1);
     prctl(PR_SET_NAME, "inboxfs-watch");
-    /* The process ends on the usual signals, and with the thread that started it. */
     sigaction(SIGTERM, &by_default, NULL);
     sigaction(SIGINT, &by_default, NULL);
     sigaction(SIGHUP, &by_default, NULL);
     sigemptyset(&none);
     sigprocmask(SIG_SETMASK, &none, NULL);
-    prctl(PR_SET_PDEATHSIG, SIGKILL);
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* when the thread ends that called fork(2) */
     if (getppid() != daemon)
         _exit(0); /* the daemon ended before prctl(2) */
     read_packets(STDIN_FILENO, shared);
@@ -116,7 +115,6 @@ static _Noreturn void run_process(int fd, pid_t daemon, struct watch_helper_shar
 
 /* ---------------------------------------------------------------- starting it */
 
-/* Called by the thread that is to live on; other threads may exist. */
 static int start_process(struct watch_helper *helper)
 {
     int ends[2];
@@ -258,8 +256,7 @@ static void *run_thread(void *argument)
         }
         pthread_mutex_unlock(&helper->lock);
         if (ino != 0) {
-            /* The process only counts an empty path, so that watch_helper_wait() still waits for all paths
-             * before it. */
+            /* The process only counts an empty path, after all paths before. */
             if (helper->find_path(helper->context, ino, paths, sizeof(paths)) != 0)
                 paths[0] = '\0';
             len = strlen(paths) + 1;
@@ -330,7 +327,7 @@ void watch_helper_announce(struct watch_helper *helper, const char *path, uint64
     pthread_cond_broadcast(&helper->changed);
 }
 
-/* The process counts in shared memory and wakes no thread, so this function polls. */
+/* Polls, since the process counts in shared memory and wakes no thread. */
 void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct cancel *cancel)
 {
     struct clock *clock = clock_system();

@@ -1,20 +1,20 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The process through which inotify watchers see new files of the service. The kernel raises events only for
- * actions of processes, never for notifications of a filesystem's daemon. So a process of our own creates
+ * actions of processes, never for notifications by a filesystem's daemon. So a process of our own creates
  * each new file on our own mount, and closes it: IN_CREATE, IN_OPEN, IN_CLOSE_WRITE.
  *
  * The helper cannot be a thread: a thread that waits for its own daemon keeps a killed daemon from dying, and
  * the mount hangs for ever. For the same reason the process has no FUSE device and no lock of the daemon,
  * only the pipe through which it receives paths. It dies with the daemon.
  *
- * The daemon's side is a queue of paths, and a thread that writes them into the pipe, so that announcing
- * never waits. The thread restarts the process when it has died. A path may be dropped (the queue is full, or
- * there is no process): listings show the new file all the same.
+ * The daemon has a queue of paths, and a thread that writes them into the pipe, so that announcing never
+ * waits. The thread restarts a process that has died. A path may be dropped (the queue is full, or there is
+ * no process): listings show the new file all the same.
  *
  * There are two helpers. The second is for messages of Maildirs, and has no process before the first message.
- * Its thread finds their names, and waits for the disk. Its process may have to wait for a folder that the
- * kernel locks while a lookup fetches a message. Other announcements need not wait for that.
+ * Its thread finds the paths of messages, and waits for the disk. Its process may have to wait for a folder
+ * that the kernel locks while a lookup fetches a message. Other announcements do not wait for the second.
  */
 #ifndef INBOXFS_FS_WATCH_HELPER_H
 #define INBOXFS_FS_WATCH_HELPER_H
@@ -31,25 +31,25 @@
 #include "base/wait.h"
 
 /* Finds the path, below the mount point, of the file with this inode number; may wait for the disk. Return:
- * 0; -errno when the file has no path any more. */
+ * 0; -errno if the file has no path any more. */
 typedef int (*watch_helper_find_path)(void *context, uint64_t ino, char *ret_path, size_t size);
 
 /* Memory that the daemon shares with the processes. */
 struct watch_helper_shared {
-    /* Number of paths that were lost, or finished (the processes have nothing of the mount open). */
-    atomic_ulong done;
-    dev_t device; /* of the mount; set before the first path, like mountpoint */
+    atomic_ulong done; /* number of paths so far that were lost, or whose file was created and closed */
+    dev_t device;      /* of the mount; set before the first path, like `mountpoint` */
     char mountpoint[PATH_MAX];
 };
 
 struct watch_helper {
     atomic_int pid; /* of the process; 0 if there is none */
-    int fd;         /* non-blocking pipe to it, or -1. While the thread runs, only it uses fd and all below */
-    struct watch_helper_shared *shared; /* NULL if out of memory; then no process is started */
-    unsigned long taken;                /* number of paths taken from the queue so far: handed over or lost */
+    int fd; /* non-blocking pipe to the process, or -1. Used by the thread alone while it runs, like all below
+             */
+    struct watch_helper_shared *shared; /* NULL if there was no memory; then no process is started */
+    unsigned long taken;                /* number of paths taken from the queue so far */
     watch_helper_find_path find_path;   /* NULL if callers announce paths, not inode numbers */
     void *context;                      /* argument of find_path; borrowed */
-    int64_t started_ms; /* monotonic time when the process started; 0 if watch_helper_init() started it */
+    int64_t started_ms;                 /* monotonic time of the last restart, or 0 */
     pthread_t thread;
     bool is_running; /* the thread runs */
     pthread_mutex_t lock;
@@ -59,33 +59,31 @@ struct watch_helper {
     bool is_ending;
 };
 
-/* Forks the process; to be called before there are threads, locks and the mount. The calling thread must live
- * on, for the process dies with it. Return: 0 or -errno; then watchers see nothing until the thread of
- * watch_helper_start() has started a process. The caller releases the helper in any case. */
+/* Forks the process; must be called before there are threads, locks and the mount. The process dies with the
+ * calling thread. Return: 0 or -errno; after a failure, the thread of watch_helper_start() starts a process.
+ * The caller releases the helper in any case. */
 int watch_helper_init(struct watch_helper *helper);
-/* Makes a helper without a process; the thread starts one when there is something to announce. Return: 0 or
- * -errno. */
+/* The thread starts the process when there is something to announce. Return: 0 or -errno. */
 int watch_helper_init_without_process(struct watch_helper *helper, watch_helper_find_path find_path,
                                       void *context);
 /* Starts the thread. `device`: st_dev of the mount; the process creates nothing elsewhere. Return: 0;
- * -ENAMETOOLONG when `mountpoint` has PATH_MAX bytes or more; another -errno. */
+ * -ENAMETOOLONG if `mountpoint` has PATH_MAX bytes or more; another -errno. */
 int watch_helper_start(struct watch_helper *helper, dev_t device, const char *mountpoint);
-/* Ends the thread and kills the process; does not wait for the process, which may be waiting for the mount.
- * Idempotent. */
+/* Ends the thread and kills the process, but does not wait for its end: the process may be waiting for the
+ * mount. Idempotent. */
 void watch_helper_stop(struct watch_helper *helper);
 /* Stops, and waits for the process to end. The mount must answer, or be gone. */
 void watch_helper_release(struct watch_helper *helper);
 
-/* Announces a new file at this path below the mount point, or (NULL) by its inode number, for find_path. From
- * any thread; does not wait. */
+/* Announces a new file by its path below the mount point or, if `path` is NULL, by its inode number (for
+ * find_path). Does not wait. */
 void watch_helper_announce(struct watch_helper *helper, const char *path, uint64_t ino);
 
-/* Waits, at most `at_most_ms`, until watchers have seen all files announced before. The process then has
- * nothing open, and does not delay an unmount. Must not be called while a folder in which the process
- * creates files is locked. */
+/* Waits until watchers have seen all files announced before, but not longer than `at_most_ms`. The process
+ * then has nothing open that could prevent an unmount. Must not be called while the kernel has locked a
+ * folder in which the process creates files. */
 void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct cancel *cancel);
 
-/* Returns true if `pid` is the process. */
 bool watch_helper_has_pid(const struct watch_helper *helper, pid_t pid);
 
 #endif
