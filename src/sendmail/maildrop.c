@@ -104,8 +104,7 @@ static int parse_file(struct span content, struct invocation *invocation)
     const char *sender = take_string(&content);
     const char *name = take_string(&content);
     const char *root = take_string(&content);
-    *invocation = (struct invocation){
-        .ignores_dots = true, .rewrites_from = true, .is_delegated = true, .is_from_maildrop = true};
+    *invocation = (struct invocation){.ignores_dots = true, .rewrites_from = true, .is_delegated = true};
     if (root == NULL)
         return -EBADMSG;
     invocation->reads_headers = *flags == 't';

@@ -239,8 +239,7 @@ static int append_header(struct composition *message)
                 continue;
             has_from = true;
         }
-        if (invocation->reads_headers && !invocation->is_from_maildrop &&
-            strncasecmp(field.name.bytes, "Resent-", 7) == 0)
+        if (invocation->reads_headers && strncasecmp(field.name.bytes, "Resent-", 7) == 0)
             return complain(EX_DATAERR, "a message that is resent (%.*s) cannot be sent by its headers",
                             (int)field.name.len, field.name.bytes);
         if (invocation->is_delegated && is_field(&field, "Attach"))

@@ -37,20 +37,19 @@ enum mode {
 /* A call of the program. */
 struct invocation {
     enum mode mode;
-    const char *mount;     /* --mount, else INBOXFS_MOUNT; NULL: the only mount that is trusted */
-    const char *aliases;   /* the alias file's path; NULL: /etc/aliases */
-    const char *root;      /* recipient of mail for local names without an alias; or NULL */
-    const char *sender;    /* -f, or NULL */
-    const char *name;      /* -F, or NULL */
-    bool reads_headers;    /* -t: the headers name recipients as well */
-    bool ignores_dots;     /* -i: a line with only a dot is text */
-    bool waits;            /* --wait */
-    bool rewrites_from;    /* --rewrite-from */
-    bool is_delegated;     /* another user chose the arguments and the message, and must not profit from the
-                              rights of this process */
-    bool is_from_maildrop; /* the message was left in the maildrop */
-    char **recipients;     /* ends with NULL */
-    struct span text;      /* the message; `bytes` is NULL if it is to be read from standard input */
+    const char *mount;   /* --mount, else INBOXFS_MOUNT; NULL: the only mount that is trusted */
+    const char *aliases; /* the alias file's path; NULL: /etc/aliases */
+    const char *root;    /* recipient of mail for local names without an alias; or NULL */
+    const char *sender;  /* -f, or NULL */
+    const char *name;    /* -F, or NULL */
+    bool reads_headers;  /* -t: the headers name recipients as well */
+    bool ignores_dots;   /* -i: a line with only a dot is text */
+    bool waits;          /* --wait */
+    bool rewrites_from;  /* --rewrite-from */
+    bool is_delegated;   /* another user chose the arguments and the message, and must not profit from the
+                            rights of this process */
+    char **recipients;   /* ends with NULL */
+    struct span text;    /* the message; `bytes` is NULL if it is to be read from standard input */
 };
 
 /* Logs the text, and has the value `status`. */
