@@ -333,7 +333,6 @@ static void check_missing_directory(struct check *check, const char *part, const
         report(check, part, passed, "%s will be made by the first mount", path);
 }
 
-/* Reports whether inboxfs can keep its files in the directory. */
 static void check_directory(struct check *check, const char *part, const char *path)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -15,8 +15,8 @@
 #include "base/log.h"
 #include "base/process.h"
 
-/* Discards one report, which may be an error: ENOBUFS if reports were lost because the socket was full. Does
- * not read more reports, so that no flood of reports delays a signal. */
+/* Discards one report or error (ENOBUFS if reports were lost). Does not read more reports, so that no flood
+ * of reports delays a signal. */
 static void discard_report(int fd)
 {
     char report[8192];

@@ -45,8 +45,7 @@ enum options_result {
     OPTIONS_FAILED, /* the reason was logged */
 };
 
-/* Returns true if mount(8) started the program, as mount.inboxfs: then the switches and exit statuses are
- * those that mount(8) uses. */
+/* Returns true if mount(8) started the program, as mount.inboxfs, and gave it switches of its own. */
 bool options_is_mount_helper(void);
 
 /* Reads all options. The caller always releases *ret_options. Wipes a key from the environment, so that it is

@@ -29,7 +29,6 @@ bool progress_begin(void);
 /* Rewrites the line, or wipes it. One thread calls this every PROGRESS_REFRESH_MS. */
 void progress_refresh(struct progress *progress);
 
-/* Wipes the line. */
 void progress_end(struct progress *progress);
 
 #endif

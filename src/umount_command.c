@@ -63,7 +63,7 @@ static bool has_open_file(pid_t pid, dev_t device, char ret_path[PATH_MAX])
     return false;
 }
 
-/* Returns a text for the user that says how the process uses the device, or NULL if no use is seen. */
+/* Returns words for how the process uses the device, or NULL if no use is visible. */
 static const char *describe_use(pid_t pid, dev_t device, char ret_path[PATH_MAX])
 {
     return is_link_on_device(pid, "cwd", device, ret_path)    ? "its working folder"

@@ -63,7 +63,7 @@ static void refuse(struct post *post, unsigned int status)
 }
 
 /* Checks the header. Returns true if the request is to be refused before its body is received: the client
- * waits for an answer to `Expect`, would send too much, or leaves open where the body ends. */
+ * waits for an answer to `Expect`, would send too much, or does not say where the body ends. */
 static bool post_check_head(struct post *post, struct MHD_Connection *connection, const char *method)
 {
     const char *length = find_header(connection, MHD_HTTP_HEADER_CONTENT_LENGTH);

@@ -63,8 +63,8 @@ struct usage {
     unsigned int files;
 };
 
-/* Adds this user's files in the folder. A file that is being written counts with the greatest size, so that
- * parallel writers cannot exceed the limit. Returns false if the folder cannot be read. */
+/* A file that is being written counts with the greatest size, so that parallel writers cannot exceed the
+ * limit. Returns false if the folder cannot be read. */
 static bool add_usage(const char *folder, struct usage *usage)
 {
     _cleanup_closedir_ DIR *entries = file_opendirat(AT_FDCWD, folder);
@@ -102,8 +102,7 @@ static int copy_input(int file)
     }
 }
 
-/* Copies the input to the new file, makes it durable, and renames it. Returns EX_OK, or the exit status of a
- * failure. */
+/* Copies the input to the file, which gets its name when it is durable. Returns EX_OK or another status. */
 static int write_message(int folder, int file, const char *name)
 {
     struct usage usage = {0};

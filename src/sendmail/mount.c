@@ -98,7 +98,7 @@ int mount_open(const struct invocation *invocation, char **ret_reason)
 
 /* ---------------------------------------------------------------- handing in */
 
-/* Returns the error in the last event of this path, or NULL if there is none. The caller frees it. */
+/* Returns the error in the last event of this path (the caller frees it), or NULL if there is none. */
 static char *find_refusal(int mount, const char *path)
 {
     _cleanup_close_ int fd = openat(mount, "events.jsonl", O_RDONLY | O_CLOEXEC);
@@ -194,7 +194,6 @@ bool mount_has_message(int mount, const char *name)
 
 /* ---------------------------------------------------------------- waiting for the service */
 
-/* Returns the receipt of a settled message, or NULL if there is none yet. */
 static json_t *read_receipt(int mount, const char *folder, const char *name)
 {
     char path[100];
