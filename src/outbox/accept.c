@@ -24,7 +24,7 @@ size_t accept_max_bytes(enum item_kind kind)
     return kind == ITEM_MESSAGE ? DRAFT_MAX_BYTES : ATTACHMENTS_MAX_BYTES;
 }
 
-int accept_begin(struct item *item, const char *name, struct change *ret)
+static int begin_hand_in(struct item *item, const char *name, struct change *ret)
 {
     int error = change_begin(ret, item, ITEM_WAITING);
     if (error != 0)
@@ -161,17 +161,18 @@ static int check_message(struct outbox *outbox, struct change *change, const cha
     return error;
 }
 
-int accept_check(struct outbox *outbox, struct change *change, const char *bytes, size_t len,
-                 char **ret_reason)
+int accept_check(struct outbox *outbox, struct item *item, const char *name, const char *bytes, size_t len,
+                 struct change *ret, char **ret_reason)
 {
-    struct row *next = &change->next;
-    if (len == 0 || item_is_never_sent(next->kind, next->name))
-        return 0;
+    struct row *next = &ret->next;
+    int error = begin_hand_in(item, name, ret);
+    if (error != 0 || len == 0 || item_is_never_sent(next->kind, name))
+        return error;
     next->accepted_ms = outbox_realtime_ms(outbox);
-    if (change->item->row.state != ITEM_WAITING) /* a waiting message keeps the position of its close */
+    if (item->row.state != ITEM_WAITING) /* a waiting message keeps the position of its close */
         next->position = spool_take_number(outbox->spool);
     if (next->kind == ITEM_MESSAGE)
-        return check_message(outbox, change, bytes, len, ret_reason);
+        return check_message(outbox, ret, bytes, len, ret_reason);
     next->state = ITEM_UPLOADING;
     next->size = (int64_t)len;
     if (len > ATTACHMENTS_MAX_BYTES)
@@ -195,6 +196,5 @@ int accept_prepare(struct outbox *outbox, struct item *item, const char *name, s
             spool_read_content(outbox->spool, item->number, accept_max_bytes(item->row.kind), &bytes, &len);
     if (error == -EFBIG)
         return -EMSGSIZE;
-    error = error != 0 ? error : accept_begin(item, name, ret);
-    return error != 0 ? error : accept_check(outbox, ret, bytes, len, ret_reason);
+    return error != 0 ? error : accept_check(outbox, item, name, bytes, len, ret, ret_reason);
 }

@@ -4,8 +4,8 @@
  * the sizes are allowed, and the idempotency key belongs to the content. Content and name decide the new
  * state.
  *
- * Use: the caller calls accept_prepare(), or accept_begin() and accept_check(). On success the caller commits
- * the change. In any case the caller calls change_release().
+ * Use: the caller calls accept_prepare() or accept_check(). On success the caller commits the change. In any
+ * case the caller calls change_release().
  */
 #ifndef INBOXFS_OUTBOX_ACCEPT_H
 #define INBOXFS_OUTBOX_ACCEPT_H
@@ -14,19 +14,16 @@
 
 #include "outbox/change.h"
 
-/* Begins the hand-in of a new or claimed item as `name`. Returns 0 or -ENOMEM. */
-int accept_begin(struct item *item, const char *name, struct change *ret);
+/* Begins the hand-in of a new or claimed item as `name`, checks the content, and sets the new state:
+ * ITEM_QUEUED or ITEM_UPLOADING. An empty file and a never-sent name are not checked and stay ITEM_WAITING. A
+ * message stays ITEM_WAITING, too, if an attachment that it names is still being written (sets
+ * change->awaits). Waits for the disk, and some seconds for the service if the sender is no known inbox.
+ * Returns 0; -ENOMEM; or an errno of the filesystem contract with its text (the caller frees *ret_reason). */
+int accept_check(struct outbox *outbox, struct item *item, const char *name, const char *bytes, size_t len,
+                 struct change *ret, char **ret_reason);
 
-/* Checks the content, and sets the new state: ITEM_QUEUED or ITEM_UPLOADING. An empty file and a never-sent
- * name are not checked and stay ITEM_WAITING. A message stays ITEM_WAITING, too, if an attachment that it
- * names is still being written (sets change->awaits). Waits for the disk, and some seconds for the service if
- * the sender is no known inbox. Returns 0, or an errno of the filesystem contract with its text (the caller
- * frees *ret_reason). */
-int accept_check(struct outbox *outbox, struct change *change, const char *bytes, size_t len,
-                 char **ret_reason);
-
-/* Reads the content of a claimed item, begins the hand-in and checks it. Returns 0, an error of
- * accept_begin() or accept_check(), -EMSGSIZE: the content is too long, or the disk's error. */
+/* Reads the content of a claimed item for accept_check(). Returns 0, an error of accept_check(), -EMSGSIZE:
+ * the content is too long, or the disk's error. */
 int accept_prepare(struct outbox *outbox, struct item *item, const char *name, struct change *ret,
                    char **ret_reason);
 

@@ -365,10 +365,10 @@ static int accept_draft(struct moving_in *moving)
     item->session = moving->session;
     item_stat(item, OUTBOX_CONTENT, &moving->stat);
     int error = row_set_string(&item->row.reply_template, moving->to->reply_template);
-    error = error != 0 ? error : accept_begin(item, moving->to->name, &changes[0]);
+    if (error == 0)
+        error = accept_check(outbox, item, moving->to->name, moving->bytes, moving->len, &changes[0],
+                             &moving->reason);
     changes[0].is_new = true;
-    error =
-        error != 0 ? error : accept_check(outbox, &changes[0], moving->bytes, moving->len, &moving->reason);
     changes[0].next.replaces = moving->target == NULL ? 0 : moving->target->number;
     if (error == 0 && moving->target != NULL)
         error = change_begin(&changes[1], moving->target, ITEM_GONE);
