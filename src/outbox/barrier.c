@@ -41,7 +41,7 @@ static bool has_to_wait(struct outbox *outbox, const struct item *item)
         return false;
     if (suspension->reason != SUSPENSION_NONE && (suspension->is_probing || suspension->until_ms > now))
         return true;
-    return item->row.kind == ITEM_MESSAGE && quota_is_used_up(&outbox->quota, outbox_realtime_ms(outbox));
+    return item->row.kind == ITEM_MESSAGE && quota_is_used_up(&outbox->quota, 0, outbox_realtime_ms(outbox));
 }
 
 /* Makes all closed messages due for the hand-in now. */

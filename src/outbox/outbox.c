@@ -157,7 +157,7 @@ static int64_t next_attempt_locked(struct outbox *outbox)
     }
     int64_t realtime = outbox_realtime_ms(outbox);
     if (outbox->queue.handed_in[ITEM_MESSAGE].len > 0 && next == 0 &&
-        quota_is_used_up(&outbox->quota, realtime))
+        quota_is_used_up(&outbox->quota, 0, realtime))
         return realtime + quota_wait_ms(realtime);
     return next == 0 ? 0 : realtime + next - now;
 }

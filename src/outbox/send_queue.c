@@ -210,24 +210,10 @@ static void reset_on_new_day(struct quota *quota, int64_t now_ms)
     quota->count = 0;
 }
 
-bool quota_is_used_up(struct quota *quota, int64_t now_ms)
+bool quota_is_used_up(struct quota *quota, unsigned int under_way, int64_t now_ms)
 {
     reset_on_new_day(quota, now_ms);
-    return quota->limit >= 0 && quota->count >= quota->limit;
-}
-
-bool quota_begin_attempt(struct quota *quota, int64_t now_ms)
-{
-    reset_on_new_day(quota, now_ms);
-    bool is_left = quota->limit < 0 || quota->count + quota->under_way < quota->limit;
-    if (is_left)
-        quota->under_way++;
-    return is_left;
-}
-
-void quota_end_attempt(struct quota *quota)
-{
-    quota->under_way--;
+    return quota->limit >= 0 && quota->count + under_way >= quota->limit;
 }
 
 void quota_count(struct quota *quota, int64_t day)

@@ -106,20 +106,16 @@ void suspension_wake(struct suspension *suspension);
 /* ================================================================ the quota */
 
 struct quota {
-    int64_t limit;     /* emails per UTC day; -1: no limit */
-    int64_t day;       /* the UTC day of `count`, in days since 1970 */
-    int64_t count;     /* emails that were sent, or perhaps sent, on `day` */
-    int64_t under_way; /* attempts between quota_begin_attempt() and quota_end_attempt() */
+    int64_t limit; /* emails per UTC day; -1: no limit */
+    int64_t day;   /* the UTC day of `count`, in days since 1970 */
+    int64_t count; /* emails that were sent, or perhaps sent, on `day` */
 };
 
 int64_t quota_day_of(int64_t realtime_ms);
 
-/* Counts an attempt as under way. Returns false if the emails of the day and the attempts under way reach the
- * limit; a refused attempt makes room again. */
-bool quota_begin_attempt(struct quota *quota, int64_t now_ms);
-bool quota_is_used_up(struct quota *quota, int64_t now_ms);
-/* Ends an attempt that quota_begin_attempt() counted. */
-void quota_end_attempt(struct quota *quota);
+/* Returns true if the emails of the day and the attempts under way reach the limit. An attempt that is
+ * refused makes room again. */
+bool quota_is_used_up(struct quota *quota, unsigned int under_way, int64_t now_ms);
 /* Counts an email of this day as sent. */
 void quota_count(struct quota *quota, int64_t day);
 

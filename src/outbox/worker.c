@@ -81,7 +81,7 @@ static struct item *take_item_locked(struct worker *worker, enum item_kind kind,
         return NULL;
     }
     int64_t realtime = outbox_realtime_ms(outbox);
-    if (kind == ITEM_MESSAGE && !quota_begin_attempt(&outbox->quota, realtime)) {
+    if (kind == ITEM_MESSAGE && quota_is_used_up(&outbox->quota, worker->threads->busy[kind], realtime)) {
         *until_ms = MIN(*until_ms, now + MIN(quota_wait_ms(realtime), MIDNIGHT_CHECK_MS));
         suspension_end_try(suspension, worker->attempt.probe); /* this thread makes no request */
         return NULL;
@@ -102,8 +102,6 @@ static void try_item(struct worker *worker, struct item *item)
     else
         send_message(outbox, item, worker->attempt.must_ask_list, &worker->cancel);
     pthread_mutex_lock(&outbox->lock);
-    if (item->row.kind == ITEM_MESSAGE)
-        quota_end_attempt(&outbox->quota);
     suspension_end_try(&outbox->suspensions[item->row.kind], worker->attempt.probe);
     claim_release_locked(outbox, item);
     pthread_mutex_unlock(&outbox->lock);
