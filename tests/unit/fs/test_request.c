@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Some signals cancel a request, and others only inform the program. Each test has a stopped process with
- * pending signals.
+ * Tells signals that cancel a request from signals that only inform the program. The signals are pending for
+ * a stopped process.
  */
 #include "fs/request.h"
 
@@ -18,8 +18,8 @@ static void ignore(int signal_number)
 {
 }
 
-/* Sets handlers, because an ignored signal is never pending. */
-static _Noreturn void stop(int blocked)
+/* Sets handlers, because a signal that is ignored is never pending. */
+static _Noreturn void wait_stopped(int blocked)
 {
     static const int handled[] = {SIGCHLD, SIGWINCH, SIGINT, SIGALRM, SIGURG};
     sigset_t mask;
@@ -33,25 +33,25 @@ static _Noreturn void stop(int blocked)
     _exit(0);
 }
 
-static pid_t start_stopped(int blocked)
+static pid_t start_stopped_process(int blocked)
 {
     int status = 0;
     pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0)
-        stop(blocked);
+        wait_stopped(blocked);
     assert_int_equal(waitpid(child, &status, WUNTRACED), child);
     assert_true(WIFSTOPPED(status));
     return child;
 }
 
-static void end(pid_t child)
+static void kill_process(pid_t child)
 {
     kill(child, SIGKILL);
     assert_int_equal(waitpid(child, NULL, 0), child);
 }
 
-TEST(signals_that_only_inform_cancel_no_request)
+TEST(signals_that_only_inform_are_recognised)
 {
     static const struct {
         const char *what;
@@ -70,18 +70,18 @@ TEST(signals_that_only_inform_cancel_no_request)
         {"an alarm", 0, SIGALRM, 0, false},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        pid_t child = start_stopped(cases[i].blocked);
+        pid_t child = start_stopped_process(cases[i].blocked);
         print_message("# %s\n", cases[i].what);
         if (cases[i].to_thread != 0)
             assert_int_equal(syscall(SYS_tgkill, child, child, cases[i].to_thread), 0);
         if (cases[i].to_process != 0)
             assert_int_equal(kill(child, cases[i].to_process), 0);
         assert_int_equal(request_signals_only_inform(child), cases[i].only_informs);
-        end(child);
+        kill_process(child);
     }
 }
 
-TEST(a_process_that_cannot_be_read_counts_as_cancelling)
+TEST(signals_of_an_unreadable_process_do_not_only_inform)
 {
     assert_false(request_signals_only_inform(0));
     assert_false(request_signals_only_inform(-1));

@@ -21,14 +21,14 @@ enum {
     WAIT_S = 60,
 };
 
-/* The FUSE device. All requests except interrupts wait until `is_open`. */
+/* Replaces the FUSE device. All requests except interrupts wait until `is_open`. */
 struct device {
     int ends[2]; /* of the socket: the test's end, and the loop's end */
     pthread_mutex_t lock;
-    pthread_cond_t came; /* wakes the test; hundreds of requests wait for `opened` */
+    pthread_cond_t arrived; /* signals a change of has_arrived */
     pthread_cond_t opened;
     bool is_open; /* protected by lock, like all below */
-    bool has_come[NUMBERS_MAX];
+    bool has_arrived[NUMBERS_MAX];
 };
 
 static struct device device;
@@ -47,8 +47,8 @@ void fuse_session_process_buf(struct fuse_session *session, const struct fuse_bu
     struct fuse_in_header header;
     memcpy(&header, buffer->mem, sizeof(header));
     pthread_mutex_lock(&device.lock);
-    device.has_come[header.unique] = true;
-    pthread_cond_broadcast(&device.came);
+    device.has_arrived[header.unique] = true;
+    pthread_cond_broadcast(&device.arrived);
     while (header.opcode != FUSE_INTERRUPT && !device.is_open)
         pthread_cond_wait(&device.opened, &device.lock);
     pthread_mutex_unlock(&device.lock);
@@ -58,22 +58,22 @@ static void ignore_end(void *context)
 {
 }
 
-static bool await_come(uint64_t unique)
+static bool wait_for_request(uint64_t unique)
 {
     struct timespec until;
     clock_gettime(CLOCK_REALTIME, &until);
     until.tv_sec += WAIT_S;
     int error = 0;
     pthread_mutex_lock(&device.lock);
-    while (!device.has_come[unique] && error == 0)
-        error = pthread_cond_timedwait(&device.came, &device.lock, &until);
-    bool has_come = device.has_come[unique];
+    while (!device.has_arrived[unique] && error == 0)
+        error = pthread_cond_timedwait(&device.arrived, &device.lock, &until);
+    bool has_arrived = device.has_arrived[unique];
     pthread_mutex_unlock(&device.lock);
-    return has_come;
+    return has_arrived;
 }
 
 /* Returns a node whose requests are answered at once. */
-static uint64_t find_quick_node(void)
+static uint64_t find_node_answered_at_once(void)
 {
     uint64_t ino = TREE_ROOT_INO;
     while (!tree_answers_at_once(ino))
@@ -105,7 +105,7 @@ static int start(void **state)
     static struct request_loop loop;
     device = (struct device){.is_open = false};
     pthread_mutex_init(&device.lock, NULL);
-    pthread_cond_init(&device.came, NULL);
+    pthread_cond_init(&device.arrived, NULL);
     pthread_cond_init(&device.opened, NULL);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, device.ends) != 0 ||
         request_loop_init(&loop, NULL, ignore_end, NULL) != 0 || request_loop_start(&loop) != 0)
@@ -128,7 +128,7 @@ static int stop(void **state)
     open_gate();
     request_loop_stop(loop);
     request_loop_release(loop);
-    pthread_cond_destroy(&device.came);
+    pthread_cond_destroy(&device.arrived);
     pthread_cond_destroy(&device.opened);
     pthread_mutex_destroy(&device.lock);
     close(device.ends[0]);
@@ -149,45 +149,45 @@ TEST_WITH(requests_answered_at_once_take_one_thread, start, stop)
     struct request_loop *loop = *state;
     open_gate();
     for (uint64_t unique = 1; unique <= 100; unique++)
-        send_message(unique, unique % 2 == 0 ? FUSE_OPEN : FUSE_RELEASE, find_quick_node());
-    assert_true(await_come(100));
+        send_message(unique, unique % 2 == 0 ? FUSE_OPEN : FUSE_RELEASE, find_node_answered_at_once());
+    assert_true(wait_for_request(100));
     assert_int_equal(count_threads(loop), 1);
 }
 
-TEST_WITH(a_waiting_request_delays_no_other, start, stop)
+TEST_WITH(a_waiting_request_does_not_delay_others, start, stop)
 {
     struct request_loop *loop = *state;
     uint64_t unique = 0;
     while (unique < 3 * REQUEST_LOOP_WAITING_MAX) {
         send_message(++unique, FUSE_FSYNCDIR, TREE_ROOT_INO);
-        assert_true(await_come(unique));
+        assert_true(wait_for_request(unique));
     }
-    send_message(++unique, FUSE_GETATTR, find_quick_node());
-    assert_true(await_come(unique));
+    send_message(++unique, FUSE_GETATTR, find_node_answered_at_once());
+    assert_true(wait_for_request(unique));
     open_gate();
     for (int i = 0; count_threads(loop) > REQUEST_LOOP_WAITING_MAX + 1 && i < WAIT_S * 1000; i++)
         usleep(1000);
     assert_in_range(count_threads(loop), 1, REQUEST_LOOP_WAITING_MAX + 1);
     send_message(++unique, FUSE_FSYNCDIR, TREE_ROOT_INO);
-    assert_true(await_come(unique));
+    assert_true(wait_for_request(unique));
 }
 
-TEST_WITH(without_a_thread_more_requests_wait_in_the_kernel, start, stop)
+TEST_WITH(requests_beyond_the_thread_maximum_are_carried_out_later, start, stop)
 {
     uint64_t unique = 0;
     while (unique < REQUEST_LOOP_THREADS_MAX) {
         send_message(++unique, FUSE_FSYNCDIR, TREE_ROOT_INO);
-        assert_true(await_come(unique));
+        assert_true(wait_for_request(unique));
     }
     send_message(++unique, FUSE_FSYNCDIR, TREE_ROOT_INO);
     open_gate();
-    assert_true(await_come(unique));
+    assert_true(wait_for_request(unique));
 }
 
 TEST_WITH(an_interrupt_is_handled_while_its_request_waits, start, stop)
 {
     send_message(1, FUSE_FSYNCDIR, TREE_ROOT_INO);
-    assert_true(await_come(1));
+    assert_true(wait_for_request(1));
     send_interrupt(2, 1);
-    assert_true(await_come(2));
+    assert_true(wait_for_request(2));
 }

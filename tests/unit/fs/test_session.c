@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Tests of a session that need no mount; tests/mount has those that need one.
+ * What a session does without a mount; tests/mount has the tests that mount it.
  */
 #include "fs/session.h"
 
@@ -18,8 +18,8 @@ static void ended(void *context)
 
 static int new_session(const char *options, struct fs_session **ret_session, char **ret_reason)
 {
-    static struct watch_helper nobody;
-    const struct fs_session_config config = {.watch_helper = &nobody,
+    static struct watch_helper unused_helper;
+    const struct fs_session_config config = {.watch_helper = &unused_helper,
                                              .mountpoint = "/nowhere",
                                              .source = "https://inbox.example/a,b\\c",
                                              .mount_options = options,
@@ -27,7 +27,7 @@ static int new_session(const char *options, struct fs_session **ret_session, cha
     return fs_session_new(&config, ret_session, ret_reason);
 }
 
-TEST(mount_options_are_checked)
+TEST(unknown_mount_options_are_refused_with_a_reason)
 {
     static const struct {
         const char *options;
@@ -76,7 +76,7 @@ TEST(mounting_on_a_missing_folder_fails_with_a_reason)
     assert_non_null(reason);
 }
 
-TEST(an_ordinary_folder_is_no_dead_mount)
+TEST(an_ordinary_folder_is_not_a_dead_mount)
 {
     assert_false(fs_mountpoint_is_dead("/"));
     assert_false(fs_mountpoint_is_dead("/nowhere"));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The process that creates announced files, here in an ordinary folder: it creates only new files on the
- * given device, and ends when it must.
+ * The process creates announced files, here in an ordinary folder, and only if they are new and on the given
+ * device.
  */
 #include "fs/watch_helper.h"
 
@@ -52,7 +52,7 @@ static int tear_down(void **state)
     return 0;
 }
 
-static bool is_there(const struct fixture *fixture, const char *name)
+static bool exists(const struct fixture *fixture, const char *name)
 {
     return faccessat(fixture->dir.fd, name, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
@@ -60,12 +60,12 @@ static bool is_there(const struct fixture *fixture, const char *name)
 static bool appears(const struct fixture *fixture, const char *name)
 {
     int64_t until_ms = clock_monotonic_ms(clock_system()) + DEADLINE_MS;
-    while (!is_there(fixture, name) && clock_monotonic_ms(clock_system()) < until_ms)
+    while (!exists(fixture, name) && clock_monotonic_ms(clock_system()) < until_ms)
         usleep(1000);
-    return is_there(fixture, name);
+    return exists(fixture, name);
 }
 
-TEST_WITH(reported_mail_is_created_in_order, set_up, tear_down)
+TEST_WITH(announced_files_exist_after_the_wait, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char name[32];
@@ -77,15 +77,14 @@ TEST_WITH(reported_mail_is_created_in_order, set_up, tear_down)
     watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
     for (int i = 0; i < 2000; i++) {
         snprintf(name, sizeof(name), "file %d", i);
-        assert_true(is_there(fixture, name));
+        assert_true(exists(fixture, name));
     }
     assert_true(watch_helper_has_pid(&fixture->helper, fixture->helper.pid));
     assert_false(watch_helper_has_pid(&fixture->helper, getpid()));
     assert_false(watch_helper_has_pid(&fixture->helper, 0));
 }
 
-/* The queue is limited, but a helper that gets a few paths at a time never fills it. */
-TEST_WITH(the_helper_takes_any_number_of_reports, set_up, tear_down)
+TEST_WITH(more_files_than_the_queue_holds_can_be_announced_in_rounds, set_up, tear_down)
 {
     enum {
         ROUNDS = 25,
@@ -108,7 +107,7 @@ TEST_WITH(nothing_is_created_on_another_device, set_up, tear_down)
     watch_helper_announce(&fixture->helper, "foreign", 0);
     watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
     assert_int_equal(fixture->helper.shared->done, 1);
-    assert_false(is_there(fixture, "foreign"));
+    assert_false(exists(fixture, "foreign"));
 }
 
 TEST_WITH(links_are_not_followed, set_up, tear_down)
@@ -119,10 +118,10 @@ TEST_WITH(links_are_not_followed, set_up, tear_down)
     watch_helper_announce(&fixture->helper, "link", 0);
     watch_helper_announce(&fixture->helper, "last", 0);
     assert_true(appears(fixture, "last"));
-    assert_false(is_there(fixture, "elsewhere"));
+    assert_false(exists(fixture, "elsewhere"));
 }
 
-TEST_WITH(a_killed_helper_is_replaced, set_up, tear_down)
+TEST_WITH(a_killed_process_is_replaced, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
@@ -130,19 +129,19 @@ TEST_WITH(a_killed_helper_is_replaced, set_up, tear_down)
     assert_true(appears(fixture, "first"));
     assert_int_equal(kill(fixture->helper.pid, SIGKILL), 0);
     int64_t until_ms = clock_monotonic_ms(clock_system()) + DEADLINE_MS;
-    /* Paths that are handed over while the process dies may be lost. */
-    for (int i = 0; !is_there(fixture, "again") && clock_monotonic_ms(clock_system()) < until_ms; i++) {
+    /* Paths that are sent while the process dies may be lost. */
+    for (int i = 0; !exists(fixture, "again") && clock_monotonic_ms(clock_system()) < until_ms; i++) {
         watch_helper_announce(&fixture->helper, "again", 0);
         usleep(1000);
     }
-    assert_true(is_there(fixture, "again"));
+    assert_true(exists(fixture, "again"));
     /* watch_helper_wait() does not wait for lost paths. */
     int64_t before_ms = clock_monotonic_ms(clock_system());
     watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
     assert_true(clock_monotonic_ms(clock_system()) < before_ms + DEADLINE_MS);
 }
 
-TEST_WITH(a_wait_skips_the_reports_of_a_killed_helper, set_up, tear_down)
+TEST_WITH(a_wait_does_not_include_paths_lost_with_a_killed_process, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     siginfo_t stopped;
@@ -160,18 +159,18 @@ TEST_WITH(a_wait_skips_the_reports_of_a_killed_helper, set_up, tear_down)
         usleep(1000);
     }
     assert_int_equal(kill(pid, SIGKILL), 0);
-    while (!is_there(fixture, "again") && clock_monotonic_ms(clock_system()) < until_ms) {
+    while (!exists(fixture, "again") && clock_monotonic_ms(clock_system()) < until_ms) {
         watch_helper_announce(&fixture->helper, "again", 0);
         usleep(1000);
     }
-    assert_true(is_there(fixture, "again"));
-    assert_false(is_there(fixture, "lost"));
+    assert_true(exists(fixture, "again"));
+    assert_false(exists(fixture, "lost"));
     int64_t before_ms = clock_monotonic_ms(clock_system());
     watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
     assert_true(clock_monotonic_ms(clock_system()) < before_ms + DEADLINE_MS);
 }
 
-TEST_WITH(a_helper_that_could_not_be_forked_is_started_later, set_up, tear_down)
+TEST_WITH(a_process_that_could_not_be_forked_is_started_later, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct rlimit before;
@@ -193,7 +192,7 @@ static int find_even(void *context, uint64_t ino, char *ret_path, size_t size)
     return ino % 2 == 0 ? 0 : -ENOENT;
 }
 
-TEST_WITH(mail_without_a_path_is_counted_in_its_turn, set_up, tear_down)
+TEST_WITH(a_file_without_a_path_is_counted_in_order, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char name[32];
@@ -202,20 +201,18 @@ TEST_WITH(mail_without_a_path_is_counted_in_its_turn, set_up, tear_down)
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
     assert_int_equal(fixture->helper.pid, 0);
     for (unsigned int i = 1; i <= 200; i++) {
-        /* After each wait all previously announced files exist. */
         watch_helper_announce(&fixture->helper, NULL, 2 * i);
         watch_helper_announce(&fixture->helper, NULL, 2 * i + 1);
         watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
         snprintf(name, sizeof(name), "message %u", 2 * i);
-        assert_true(is_there(fixture, name));
+        assert_true(exists(fixture, name));
     }
     assert_int_equal(fixture->helper.shared->done, 400);
-    assert_false(is_there(fixture, "message 3"));
+    assert_false(exists(fixture, "message 3"));
     assert_true(fixture->helper.pid > 0);
 }
 
-/* The release waits for a process that the thread may have started; a second stop does nothing. */
-TEST_WITH(a_helper_without_a_process_ends, set_up, tear_down)
+TEST_WITH(a_helper_can_be_stopped_before_its_first_process, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     watch_helper_release(&fixture->helper);
@@ -236,10 +233,9 @@ TEST_WITH(a_wait_ends_at_its_time_out_or_when_it_is_cancelled, set_up, tear_down
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
     watch_helper_announce(&fixture->helper, "stopped", 0);
     watch_helper_wait(&fixture->helper, DEADLINE_MS, &cancel);
-    assert_false(is_there(fixture, "stopped"));
-    /* The wait also ends at its time-out. */
+    assert_false(exists(fixture, "stopped"));
     watch_helper_wait(&fixture->helper, 100, NULL);
-    assert_false(is_there(fixture, "stopped"));
+    assert_false(exists(fixture, "stopped"));
     cancel_release(&cancel);
 }
 
