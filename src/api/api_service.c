@@ -112,8 +112,8 @@ static void api_perform(struct api_service *api, const struct http_request *requ
 }
 
 /* Sets the outcome of a call that made no request. */
-static void set_unasked(struct service_result *ret, enum service_outcome outcome, int error,
-                        const char *reason)
+static void set_outcome_without_request(struct service_result *ret, enum service_outcome outcome, int error,
+                                        const char *reason)
 {
     *ret = (struct service_result){.retry_after_ms = -1};
     outcome_set(ret, outcome, error, reason);
@@ -153,7 +153,7 @@ struct list_call {
     struct cancel *cancel;
     struct list_reader reader; /* the caller initialises and releases it */
     struct strbuf error_body;  /* the body of an unsuccessful answer; set by get_list(), like all below */
-    bool is_no_list;           /* the answer is 2xx, but its body is no list */
+    bool is_not_a_list;        /* the answer is 2xx, but its body is no list */
     char etag[HTTP_ETAG_MAX_BYTES]; /* of a list that was read completely; or "" */
 };
 
@@ -179,7 +179,7 @@ static void pause_list(void *context)
 }
 
 /* `error`: of list_reader_feed() or list_reader_finish(). */
-static void judge_list(struct list_call *call, int error, struct service_result *ret)
+static void set_list_outcome(struct list_call *call, int error, struct service_result *ret)
 {
     const struct list_reader *reader = &call->reader;
     if (reader->stopped_by == -EOVERFLOW && reader->count >= reader->max_records) {
@@ -192,7 +192,7 @@ static void judge_list(struct list_call *call, int error, struct service_result 
     } else if (reader->stopped_by != 0) {
         outcome_set(ret, SERVICE_RETRY, -reader->stopped_by, "the list was not read to its end");
     } else if (error == -ENOMSG) {
-        call->is_no_list = true;
+        call->is_not_a_list = true;
         outcome_set(ret, SERVICE_RETRY, EIO, "the service answered with something that is not a JSON list");
         ret->is_foreign = !reader->is_wrapped;
     } else if (error == -EBADMSG) {
@@ -221,8 +221,8 @@ static void get_list(struct api_service *api, struct list_call *call, struct ser
     struct http_response response;
     call->error_body = STRBUF_INIT(API_REPLY_MAX_BYTES);
     api_perform(api, &request, &call->error_body, &response, ret);
-    judge_list(call, ret->outcome == SERVICE_OK ? list_reader_finish(&call->reader) : call->reader.error,
-               ret);
+    set_list_outcome(
+        call, ret->outcome == SERVICE_OK ? list_reader_finish(&call->reader) : call->reader.error, ret);
     if (ret->outcome != SERVICE_OK)
         return;
     api->is_authenticated = true;
@@ -281,7 +281,8 @@ static char *read_reply_id(const json_t *value, const char *other)
 
 /* ---------------------------------------------------------------- endpoints that a server may lack */
 
-static void note_endpoint_locked(struct api_service *api, enum optional_endpoint endpoint, bool is_present)
+static void set_endpoint_state_locked(struct api_service *api, enum optional_endpoint endpoint,
+                                      bool is_present)
 {
     api->endpoints[endpoint] = (struct endpoint){
         .state = is_present ? CAPABILITY_PRESENT : CAPABILITY_ABSENT,
@@ -302,7 +303,8 @@ static void set_absent(struct service_result *ret, enum optional_endpoint endpoi
 }
 
 /* Returns true, with the outcome in `ret`, if the endpoint is absent and this call must be skipped. */
-static bool is_skipped(struct api_service *api, enum optional_endpoint endpoint, struct service_result *ret)
+static bool skip_absent_endpoint(struct api_service *api, enum optional_endpoint endpoint,
+                                 struct service_result *ret)
 {
     struct endpoint *known = &api->endpoints[endpoint];
     *ret = (struct service_result){.retry_after_ms = -1};
@@ -341,22 +343,22 @@ static bool is_key_accepted(struct api_service *api, struct cancel *cancel, stru
 /* Remembers after a call of a list whether the endpoint exists, and turns an answer that shows its absence
  * into SERVICE_ABSENT. A server may give such an answer to an unknown key. So the key is tried first; if the
  * server refuses the key, that refusal is the outcome (interface section 3, "Absence"). */
-static void judge_list_absence(struct api_service *api, enum optional_endpoint endpoint,
+static void note_list_endpoint(struct api_service *api, enum optional_endpoint endpoint,
                                const struct list_call *call, struct service_result *ret)
 {
     int status = ret->http_status;
     pthread_mutex_lock(&api->lock);
     if (ret->outcome == SERVICE_OK)
-        note_endpoint_locked(api, endpoint, true);
+        set_endpoint_state_locked(api, endpoint, true);
     /* If the endpoint has answered with a list before, it exists, and another answer is a fault. */
     bool looks_absent = status == 404 || status == 405 || status == 501 ||
-                        (call->is_no_list && api->endpoints[endpoint].state != CAPABILITY_PRESENT);
+                        (call->is_not_a_list && api->endpoints[endpoint].state != CAPABILITY_PRESENT);
     pthread_mutex_unlock(&api->lock);
     if (ret->outcome == SERVICE_OK || !looks_absent ||
         (!api->is_authenticated && !is_key_accepted(api, call->cancel, ret)))
         return;
     LOCK_GUARD(&api->lock);
-    note_endpoint_locked(api, endpoint, false);
+    set_endpoint_state_locked(api, endpoint, false);
     set_absent(ret, endpoint, status);
 }
 
@@ -367,7 +369,7 @@ struct inbox_receiver {
     void *context;
 };
 
-static int hand_on_inbox(void *context, const char *text, size_t len)
+static int parse_and_pass_inbox(void *context, const char *text, size_t len)
 {
     struct inbox_receiver *receiver = context;
     struct inbox_record record;
@@ -383,13 +385,13 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
                          struct service_result *ret)
 {
     struct api_service *api = api_service_of(service);
-    if (is_skipped(api, ENDPOINT_INBOX_LIST, ret))
+    if (skip_absent_endpoint(api, ENDPOINT_INBOX_LIST, ret))
         return;
     struct inbox_receiver receiver = {.sink = sink, .context = context};
     _cleanup_(list_call_release) struct list_call call = {.target = API_PREFIX "/inbox", .cancel = cancel};
-    list_reader_init(&call.reader, EMAIL_RECORD_MAX_BYTES, MAIL_INBOXES_MAX, hand_on_inbox, &receiver);
+    list_reader_init(&call.reader, EMAIL_RECORD_MAX_BYTES, MAIL_INBOXES_MAX, parse_and_pass_inbox, &receiver);
     get_list(api, &call, ret);
-    judge_list_absence(api, ENDPOINT_INBOX_LIST, &call, ret);
+    note_list_endpoint(api, ENDPOINT_INBOX_LIST, &call, ret);
     if (ret->outcome == SERVICE_OK && ret->error != 0) /* an unreadable inbox still exists */
         ret->outcome = SERVICE_RETRY;
 }
@@ -402,7 +404,7 @@ struct email_receiver {
     void *context;
 };
 
-static int hand_on_email(void *context, const char *text, size_t len)
+static int parse_and_pass_email(void *context, const char *text, size_t len)
 {
     const struct email_receiver *receiver = context;
     struct email_record record;
@@ -441,7 +443,7 @@ static int build_list_target(const char *path, const struct email_query *query, 
 
 /* Copies the last complete answer to a query. If nothing has changed, a request with its ETag transfers
  * nothing (RFC 9110 section 13.1.2). Returns false if no answer is known. */
-static bool find_answer(struct api_service *api, const char *target, struct known_answer *ret)
+static bool find_known_answer(struct api_service *api, const char *target, struct known_answer *ret)
 {
     LOCK_GUARD(&api->lock);
     const struct known_answer *answer = g_hash_table_lookup(api->answers, target);
@@ -452,7 +454,8 @@ static bool find_answer(struct api_service *api, const char *target, struct know
 }
 
 /* Keeps the answer, unless its `etag` is "". Forgets the last answer in any case. */
-static void set_answer(struct api_service *api, const char *target, const char *etag, unsigned int count)
+static void set_known_answer(struct api_service *api, const char *target, const char *etag,
+                             unsigned int count)
 {
     LOCK_GUARD(&api->lock);
     g_hash_table_remove(api->answers, target);
@@ -472,11 +475,12 @@ static void list_records(struct api_service *api, const char *path, enum optiona
     _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
     *ret_count = 0;
     if (build_list_target(path, query, &target) < 0) {
-        set_unasked(ret, SERVICE_REJECTED, EINVAL, "the inbox's id, or what is searched for, is too long");
+        set_outcome_without_request(ret, SERVICE_REJECTED, EINVAL,
+                                    "the inbox's id, or what is searched for, is too long");
         return;
     }
     struct known_answer known;
-    bool is_conditional = query->may_be_unchanged && find_answer(api, target.data, &known);
+    bool is_conditional = query->may_be_unchanged && find_known_answer(api, target.data, &known);
     struct email_receiver receiver = {.inbox_id = query->inbox_id, .sink = sink, .context = context};
     size_t max_records = query->known + MAIL_LIST_SURPLUS;
     if (max_records < query->limit)
@@ -486,7 +490,7 @@ static void list_records(struct api_service *api, const char *path, enum optiona
         .if_none_match = is_conditional ? known.etag : NULL,
         .cancel = cancel,
     };
-    list_reader_init(&call.reader, EMAIL_RECORD_MAX_BYTES, max_records, hand_on_email, &receiver);
+    list_reader_init(&call.reader, EMAIL_RECORD_MAX_BYTES, max_records, parse_and_pass_email, &receiver);
     call.reader.pause = pause_emails;
     get_list(api, &call, ret);
     *ret_count = call.reader.count;
@@ -498,10 +502,10 @@ static void list_records(struct api_service *api, const char *path, enum optiona
         api->is_authenticated = true;
         *ret_count = known.count;
     } else if (query->search_term == NULL) { /* searches are seldom repeated, and their number is unbounded */
-        set_answer(api, target.data, call.etag, call.reader.count);
+        set_known_answer(api, target.data, call.etag, call.reader.count);
     }
     if (endpoint != OPTIONAL_ENDPOINTS)
-        judge_list_absence(api, endpoint, &call, ret);
+        note_list_endpoint(api, endpoint, &call, ret);
 }
 
 static void list_emails(struct mail_service *service, const struct email_query *query, email_sink sink,
@@ -520,7 +524,7 @@ static void list_outbound(struct mail_service *service, const struct email_query
 {
     struct api_service *api = api_service_of(service);
     *ret_count = 0;
-    if (!is_skipped(api, ENDPOINT_OUTBOUND, ret))
+    if (!skip_absent_endpoint(api, ENDPOINT_OUTBOUND, ret))
         list_records(api, API_PREFIX "/email/outbound", ENDPOINT_OUTBOUND, query, sink, context, cancel,
                      ret_count, ret);
 }
@@ -539,18 +543,18 @@ static int build_email_target(const char *email_id, const char *below, const cha
     if (below_id != NULL)
         http_path_add_segment(target, below_id);
     if (target->error != 0)
-        set_unasked(ret, SERVICE_REJECTED, EINVAL, "the id is too long");
+        set_outcome_without_request(ret, SERVICE_REJECTED, EINVAL, "the id is too long");
     return target->error;
 }
 
-static void judge_length(const struct http_response *response, struct service_result *ret)
+static void reject_long_answer(const struct http_response *response, struct service_result *ret)
 {
     if (response->error == -EFBIG && response->status >= 200 && response->status < 300)
         outcome_set(ret, SERVICE_REJECTED, EFBIG, "the service's answer is longer than allowed");
 }
 
-/* A 404 is taken for a missing email, although the endpoint may be missing (judge_content_absence()). */
-static void judge_missing(struct service_result *ret)
+/* A 404 is taken for a missing email, although the endpoint may be missing (note_content_endpoint()). */
+static void set_error_if_missing(struct service_result *ret)
 {
     if (ret->outcome == SERVICE_REJECTED && (ret->http_status == 404 || ret->http_status == 410))
         ret->error = ENOENT;
@@ -559,7 +563,7 @@ static void judge_missing(struct service_result *ret)
 /* An answer that was cut off because of its length shows that the endpoint exists. A single email that is not
  * found shows nothing, since the email may have been deleted. A second, different email that is not found,
  * without a success in between, shows that the endpoint is absent. */
-static void judge_content_absence(struct api_service *api, enum optional_endpoint endpoint,
+static void note_content_endpoint(struct api_service *api, enum optional_endpoint endpoint,
                                   const struct content_query *query, bool is_no_content,
                                   struct service_result *ret)
 {
@@ -569,14 +573,14 @@ static void judge_content_absence(struct api_service *api, enum optional_endpoin
     LOCK_GUARD(&api->lock);
     if (ret->outcome == SERVICE_OK || (is_too_long && !is_no_content)) {
         api->is_authenticated = true;
-        note_endpoint_locked(api, endpoint, true);
+        set_endpoint_state_locked(api, endpoint, true);
         return;
     }
     if (!query->is_known_to_exist || (status != 404 && status != 405 && !is_no_content))
         return;
     uint64_t hash = hash_bytes(0, query->email_id, strlen(query->email_id));
     if (known->state == CAPABILITY_ABSENT || (known->has_missing && known->missing_hash != hash)) {
-        note_endpoint_locked(api, endpoint, false);
+        set_endpoint_state_locked(api, endpoint, false);
         set_absent(ret, endpoint, status);
     } else {
         known->has_missing = true;
@@ -617,7 +621,7 @@ static void get_content(struct mail_service *service, const struct content_query
     _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
     _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(EMAIL_CONTENT_MAX_BYTES);
     if (build_email_target(query->email_id, NULL, NULL, &target, ret) < 0 ||
-        is_skipped(api, ENDPOINT_CONTENT, ret))
+        skip_absent_endpoint(api, ENDPOINT_CONTENT, ret))
         return;
     struct http_request request = {
         .target = target.data,
@@ -632,11 +636,11 @@ static void get_content(struct mail_service *service, const struct content_query
     if (query->max_bytes > 0 && query->max_bytes < request.max_body_bytes)
         request.max_body_bytes = query->max_bytes;
     api_perform(api, &request, &body, &response, ret);
-    judge_length(&response, ret);
+    reject_long_answer(&response, ret);
     bool is_no_content = ret->outcome == SERVICE_OK && read_content(&body, query, &content, ret);
-    judge_missing(ret);
+    set_error_if_missing(ret);
     if (ret->error != EFBIG) /* the start of a long answer does not show whether it is content */
-        judge_content_absence(api, ENDPOINT_CONTENT, query, is_no_content, ret);
+        note_content_endpoint(api, ENDPOINT_CONTENT, query, is_no_content, ret);
     if (ret->outcome == SERVICE_OK)
         *ret_content = content;
 }
@@ -677,8 +681,8 @@ static void get_bytes(struct api_service *api, const char *path, const struct co
     if (download.error != 0)
         outcome_set(ret, SERVICE_RETRY, -download.error, strerror(-download.error));
     else
-        judge_length(&response, ret);
-    judge_missing(ret);
+        reject_long_answer(&response, ret);
+    set_error_if_missing(ret);
     *ret_len = download.len;
     *ret_is_page = response.is_html;
     strbuf_release(&download.failed);
@@ -701,14 +705,14 @@ static void get_raw(struct mail_service *service, const struct content_query *qu
     struct api_service *api = api_service_of(service);
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
     if (build_email_target(query->email_id, "raw", NULL, &path, ret) < 0 ||
-        is_skipped(api, ENDPOINT_RAW, ret))
+        skip_absent_endpoint(api, ENDPOINT_RAW, ret))
         return;
     bool is_page = false;
     get_bytes(api, path.data, target, cancel, ret_len, &is_page, ret);
     bool is_no_message = is_page && (ret->outcome == SERVICE_OK || ret->error == EFBIG);
     if (is_no_message)
         outcome_set(ret, SERVICE_RETRY, EIO, "the service answered with a web page");
-    judge_content_absence(api, ENDPOINT_RAW, query, is_no_message, ret);
+    note_content_endpoint(api, ENDPOINT_RAW, query, is_no_message, ret);
 }
 
 /* ---------------------------------------------------------------- POST /inbox/upsert */
@@ -763,7 +767,7 @@ static void upload(struct mail_service *service, const struct upload_request *re
     struct http_multipart multipart;
     *ret_id = NULL;
     if (http_multipart_init(&multipart, "file", request->name, request->content_type) < 0) {
-        set_unasked(ret, SERVICE_REJECTED, EINVAL, "the file's name cannot be sent");
+        set_outcome_without_request(ret, SERVICE_REJECTED, EINVAL, "the file's name cannot be sent");
         return;
     }
     struct http_body content = {
@@ -830,18 +834,18 @@ static void post_form(struct send_forms *forms, struct service_result *ret)
         json_object_del(form, KEY);
     _cleanup_free_ char *text = error == 0 ? json_dumps(form, JSON_COMPACT) : NULL;
     if (text == NULL) {
-        set_unasked(ret, SERVICE_RETRY, ENOMEM, "out of memory");
+        set_outcome_without_request(ret, SERVICE_RETRY, ENOMEM, "out of memory");
         return;
     }
     post_json(forms->api, API_PREFIX "/email/send", text, NO_TIMEOUT, forms->cancel, &forms->body, ret);
 }
 
 /* Returns true if the last answer names this field. */
-static bool refusal_names(const struct send_forms *forms, const char *field)
+static bool refusal_mentions(const struct send_forms *forms, const char *field)
 {
     struct error_body body;
     error_body_init(&body, strbuf_str(&forms->body), forms->body.len, false);
-    bool is_named = error_body_names(&body, field);
+    bool is_named = error_body_mentions(&body, field);
     error_body_release(&body);
     return is_named;
 }
@@ -854,12 +858,12 @@ static bool adapt_to_refusal(struct send_forms *forms, const struct service_resu
     if (result->http_status != 400 && result->http_status != 422)
         return false;
     if (!forms->is_flipped && json_is_string(json_object_get(forms->message, FROM)) &&
-        refusal_names(forms, FROM)) {
+        refusal_mentions(forms, FROM)) {
         forms->is_flipped = true;
         forms->as_text = !forms->as_text;
         is_changed = true;
     }
-    if (!forms->with_key || !refusal_names(forms, KEY))
+    if (!forms->with_key || !refusal_mentions(forms, KEY))
         return is_changed;
     LOCK_GUARD(&forms->api->lock);
     forms->api->idempotency_key = CAPABILITY_ABSENT;
@@ -881,7 +885,7 @@ static void try_forms(struct send_forms *forms, struct service_result *ret)
     }
     /* If both forms of from_address are refused, the first refusal helps the user more. */
     if (first.detail != NULL && ret->outcome == SERVICE_REJECTED && forms->is_flipped &&
-        refusal_names(forms, FROM)) {
+        refusal_mentions(forms, FROM)) {
         service_result_release(ret);
         *ret = first;
     } else {
@@ -912,7 +916,7 @@ static void send_message(struct mail_service *service, const struct send_request
     *ret_id = NULL;
     if (!json_is_object(message) ||
         json_object_set_new(message, KEY, json_string(request->idempotency_key)) < 0) {
-        set_unasked(ret, SERVICE_REJECTED, EINVAL, "the send request is no JSON object");
+        set_outcome_without_request(ret, SERVICE_REJECTED, EINVAL, "the send request is no JSON object");
         return;
     }
     struct send_forms forms = {
@@ -925,9 +929,10 @@ static void send_message(struct mail_service *service, const struct send_request
         .with_key = known.idempotency_key != CAPABILITY_ABSENT,
     };
     if (!forms.with_key && request->is_repeat) {
-        set_unasked(ret, SERVICE_REJECTED, EINVAL,
-                    "an earlier try may have been sent, and the service does not take the idempotency key "
-                    "that would make another one safe");
+        set_outcome_without_request(
+            ret, SERVICE_REJECTED, EINVAL,
+            "an earlier try may have been sent, and the service does not take the idempotency key "
+            "that would make another one safe");
         return;
     }
     try_forms(&forms, ret);

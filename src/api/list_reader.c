@@ -44,7 +44,7 @@ void list_reader_release(struct list_reader *reader)
 }
 
 /* Skips one byte of a value, or more inside a string; tracks only strings and brackets. */
-static size_t pass_over(struct list_reader *reader, const char *bytes, size_t len)
+static size_t skip_in_value(struct list_reader *reader, const char *bytes, size_t len)
 {
     if (!reader->in_string) {
         reader->in_string = *bytes == '"';
@@ -63,7 +63,7 @@ static size_t pass_over(struct list_reader *reader, const char *bytes, size_t le
 /* ---------------------------------------------------------------- records */
 
 /* `text` is NULL for a record that is too long. */
-static int deliver(struct list_reader *reader, const char *text, size_t len)
+static int deliver_record(struct list_reader *reader, const char *text, size_t len)
 {
     if (reader->count >= reader->max_records)
         return reader->stopped_by = -EOVERFLOW;
@@ -87,7 +87,7 @@ static int feed_record(struct list_reader *reader, const char *bytes, size_t len
     struct strbuf *partial = &reader->partial;
     size_t used = 0;
     do
-        used += pass_over(reader, bytes + used, len - used);
+        used += skip_in_value(reader, bytes + used, len - used);
     while (used < len && reader->depth > 0);
     *ret_used = used;
     if (reader->depth > 0)
@@ -98,7 +98,7 @@ static int feed_record(struct list_reader *reader, const char *bytes, size_t len
         used = partial->len;
     }
     bool is_fit = partial->error == 0 && used <= reader->max_record_bytes;
-    int error = partial->error == -ENOMEM ? -ENOMEM : deliver(reader, is_fit ? bytes : NULL, used);
+    int error = partial->error == -ENOMEM ? -ENOMEM : deliver_record(reader, is_fit ? bytes : NULL, used);
     strbuf_clear(partial);
     reader->part = PART_LIST;
     reader->previous = '}';
@@ -136,7 +136,7 @@ static int begin_list(struct list_reader *reader)
 }
 
 /* Returns the result of list_reader_feed() for an error in the frame. */
-static int judge_frame(const struct list_reader *reader, int error)
+static int choose_frame_error(const struct list_reader *reader, int error)
 {
     return error == -ENOMEM ? error : reader->has_list ? -EBADMSG : -ENOMSG;
 }
@@ -153,10 +153,10 @@ static int feed_frame(struct list_reader *reader, const char *bytes, size_t len,
     }
     reader->has_list |= is_in_array && *bytes == ']';
     reader->previous = reader->in_string ? '"' : *bytes; /* a string may arrive in several pieces */
-    *ret_used = pass_over(reader, bytes, len);
+    *ret_used = skip_in_value(reader, bytes, len);
     int error = strbuf_append(&reader->frame, bytes, *ret_used);
     if (error != 0)
-        return judge_frame(reader, error);
+        return choose_frame_error(reader, error);
     if (is_first && *bytes == '[')
         return begin_list(reader);
     reader->is_wrapped = true;
@@ -189,6 +189,6 @@ int list_reader_finish(struct list_reader *reader)
     int error = json_value_read(strbuf_str(&reader->frame), reader->frame.len, 0, &frame);
     json_decref(frame);
     if (error != 0 || !reader->has_list)
-        reader->error = judge_frame(reader, error);
+        reader->error = choose_frame_error(reader, error);
     return reader->error;
 }

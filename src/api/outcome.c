@@ -138,7 +138,7 @@ void error_body_release(struct error_body *body)
     body->json = NULL;
 }
 
-static void append_place(const json_t *loc, struct strbuf *out)
+static void append_location(const json_t *loc, struct strbuf *out)
 {
     size_t i;
     const json_t *step;
@@ -167,7 +167,7 @@ static void append_list(const json_t *list, struct strbuf *out)
             continue;
         if (out->len > 0)
             strbuf_append_str(out, "; ");
-        append_place(json_object_get(entry, "loc"), out);
+        append_location(json_object_get(entry, "loc"), out);
         strbuf_append_str(out, text);
     }
 }
@@ -203,7 +203,7 @@ static bool has_word(const char *text, size_t len, const char *word)
     return false;
 }
 
-static bool value_names(const json_t *value, const char *field, unsigned int depth)
+static bool value_mentions(const json_t *value, const char *field, unsigned int depth)
 {
     if (depth > 4)
         return false;
@@ -212,7 +212,7 @@ static bool value_names(const json_t *value, const char *field, unsigned int dep
     size_t i;
     const json_t *item;
     json_array_foreach (value, i, item) {
-        if (value_names(item, field, depth + 1))
+        if (value_mentions(item, field, depth + 1))
             return true;
     }
     if (!json_is_object(value))
@@ -222,17 +222,17 @@ static bool value_names(const json_t *value, const char *field, unsigned int dep
         if (strcmp(key, "input") == 0 || strcmp(key, "ctx") == 0 || strcmp(key, "url") == 0)
             continue;
         /* Some servers answer {"field": ["reason"]}. */
-        if (strcmp(key, field) == 0 || value_names(item, field, depth + 1))
+        if (strcmp(key, field) == 0 || value_mentions(item, field, depth + 1))
             return true;
     }
     return false;
 }
 
-bool error_body_names(const struct error_body *body, const char *field)
+bool error_body_mentions(const struct error_body *body, const char *field)
 {
     if (body->is_html)
         return false;
-    return body->json != NULL ? value_names(body->json, field, 0) : has_word(body->text, body->len, field);
+    return body->json != NULL ? value_mentions(body->json, field, 0) : has_word(body->text, body->len, field);
 }
 
 /* ---------------------------------------------------------------- the reason */
@@ -261,7 +261,7 @@ static void append_reason(struct strbuf *reason, const char *text, size_t len)
     }
 }
 
-static const char *hint_of(int status)
+static const char *status_hint(int status)
 {
     if (status >= 300 && status < 400)
         return " (a redirect, which is not followed: check the base URL)";
@@ -304,7 +304,7 @@ char *outcome_describe(const struct http_client *client, const struct http_respo
         if (response->status > 0)
             strbuf_appendf(&reason, " (the answer, HTTP %d, was cut off)", response->status);
     } else {
-        strbuf_appendf(&reason, "HTTP %d%s", response->status, hint_of(response->status));
+        strbuf_appendf(&reason, "HTTP %d%s", response->status, status_hint(response->status));
         append_body_reason(client, response, body, &reason);
     }
     return strbuf_take(&reason, NULL);

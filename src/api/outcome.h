@@ -50,6 +50,6 @@ void error_body_release(struct error_body *body);
 
 /* Returns true if a text or a location (`loc`) in the body has the field's name as a whole word. Echoed
  * values (FastAPI's `input` and `ctx`) do not count. */
-bool error_body_names(const struct error_body *body, const char *field);
+bool error_body_mentions(const struct error_body *body, const char *field);
 
 #endif

@@ -78,7 +78,7 @@ struct http_head {
     unsigned int len;
 };
 
-static void add_line(struct http_head *head, const char *line)
+static void add_header_line(struct http_head *head, const char *line)
 {
     struct curl_slist *node = &head->nodes[head->len];
     node->data = (char *)(uintptr_t)line; /* libcurl only reads it */
@@ -88,31 +88,31 @@ static void add_line(struct http_head *head, const char *line)
     head->len++;
 }
 
-static int add_value(struct http_head *head, char *line, const char *name, const char *value)
+static int add_header(struct http_head *head, char *line, const char *name, const char *value)
 {
     if (value == NULL)
         return 0;
     int len = snprintf(line, LINE_MAX_BYTES, "%s: %s", name, value);
     if (len < 0 || len >= LINE_MAX_BYTES || strpbrk(line, "\r\n") != NULL)
         return -EINVAL;
-    add_line(head, line);
+    add_header_line(head, line);
     return 0;
 }
 
 /* Fills in `head` (all zeros before), which borrows from `client` and must not move afterwards. Returns 0, or
  * -EINVAL when a value is too long or has a line break, by which a stranger could add a header line. */
-static int build_head(struct http_head *head, const struct http_client *client,
-                      const struct http_request *request)
+static int build_header_lines(struct http_head *head, const struct http_client *client,
+                              const struct http_request *request)
 {
-    add_line(head, "User-Agent: inboxfs/" INBOXFS_VERSION);
-    add_line(head, request->takes_any_type ? "Accept: */*" : "Accept: application/json");
-    add_line(head, "Expect:"); /* do not wait for a 100 Continue */
+    add_header_line(head, "User-Agent: inboxfs/" INBOXFS_VERSION);
+    add_header_line(head, request->takes_any_type ? "Accept: */*" : "Accept: application/json");
+    add_header_line(head, "Expect:"); /* do not wait for a 100 Continue */
     if (client->authorization != NULL)
-        add_line(head, client->authorization);
-    int error = add_value(head, head->content_type, "Content-Type", request->body.content_type);
+        add_header_line(head, client->authorization);
+    int error = add_header(head, head->content_type, "Content-Type", request->body.content_type);
     if (error != 0)
         return error;
-    return add_value(head, head->if_none_match, "If-None-Match", request->if_none_match);
+    return add_header(head, head->if_none_match, "If-None-Match", request->if_none_match);
 }
 
 /* ---------------------------------------------------------------- one transfer */
@@ -130,7 +130,7 @@ struct transfer {
     uint64_t body_out;  /* bytes of `out` behind the head */
     size_t head_bytes;  /* size of the answer's head so far */
     uint64_t body_bytes;
-    bool is_unreported;                 /* the sink was called since the last pause */
+    bool must_report_pause;             /* the sink was called since the last pause */
     char reason[HTTP_REASON_MAX_BYTES]; /* reason for `error` */
     char curl_reason[CURL_ERROR_SIZE];  /* reason given by libcurl */
 };
@@ -138,7 +138,7 @@ struct transfer {
 /* ---------------------------------------------------------------- the socket */
 
 /* Makes the kernel end the connection if the peer acknowledges nothing for `unacked_ms`. */
-static void limit_unacked(int fd, int64_t unacked_ms)
+static void set_unacked_limit(int fd, int64_t unacked_ms)
 {
     unsigned int limit = (unsigned int)unacked_ms;
     setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &limit,
@@ -149,7 +149,7 @@ static int on_socket(void *context, curl_socket_t fd, curlsocktype purpose)
 {
     struct http_slot *slot = context;
     slot->fd = fd;
-    limit_unacked(fd, slot->unacked_ms);
+    set_unacked_limit(fd, slot->unacked_ms);
     /* Without this limit the kernel buffers some megabytes at once. A slow line takes minutes to send them,
      * and meanwhile libcurl would see no progress. */
     const int unsent_limit = UNSENT_BYTES;
@@ -190,7 +190,7 @@ static int on_socket_close(void *context, curl_socket_t fd)
 /* With TLS the kernel gets more bytes than `out`. If the kernel never sent `out` bytes or more, the request
  * is incomplete.
  */
-static void note_never_sent(struct transfer *transfer)
+static void apply_never_sent(struct transfer *transfer)
 {
     if (transfer->slot->never_sent >= transfer->out && transfer->out > 0)
         transfer->response->is_written = false;
@@ -248,7 +248,7 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
 static int on_seek(void *context, curl_off_t offset, int origin)
 {
     struct transfer *transfer = context;
-    note_never_sent(transfer);
+    apply_never_sent(transfer);
     if (origin != SEEK_SET || offset != 0 || transfer->response->is_written)
         return CURL_SEEKFUNC_FAIL;
     transfer->body_read = 0;
@@ -313,7 +313,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
         return CURL_WRITEFUNC_ERROR;
     }
     if (request->sink != NULL) {
-        transfer->is_unreported = true;
+        transfer->must_report_pause = true;
         transfer->error = request->sink(request->context, transfer->response->status, bytes, len);
         if (transfer->error != 0)
             return CURL_WRITEFUNC_ERROR;
@@ -418,25 +418,25 @@ static CURLcode set_request(struct transfer *transfer, const char *base_url, str
 
 /* ---------------------------------------------------------------- the transfer */
 
-static void call_pause(struct transfer *transfer)
+static void report_pause(struct transfer *transfer)
 {
-    if (transfer->is_unreported && transfer->request->pause != NULL)
+    if (transfer->must_report_pause && transfer->request->pause != NULL)
         transfer->request->pause(transfer->request->context);
-    transfer->is_unreported = false;
+    transfer->must_report_pause = false;
 }
 
 /* A pause begins when the socket has no more bytes, not when libcurl's buffer is empty. */
 static void wait_for_more(CURLM *multi, struct transfer *transfer)
 {
     int ready = 0;
-    if (transfer->is_unreported && curl_multi_poll(multi, NULL, 0, 0, &ready) == CURLM_OK && ready > 0)
+    if (transfer->must_report_pause && curl_multi_poll(multi, NULL, 0, 0, &ready) == CURLM_OK && ready > 0)
         return;
-    call_pause(transfer);
+    report_pause(transfer);
     curl_multi_poll(multi, NULL, 0, transfer->request->cancel != NULL ? CANCEL_CHECK_MS : IDLE_CHECK_MS,
                     NULL);
 }
 
-static CURLcode drive(CURLM *multi, struct transfer *transfer)
+static CURLcode drive_transfer(CURLM *multi, struct transfer *transfer)
 {
     if (curl_multi_add_handle(multi, transfer->easy) != CURLM_OK)
         return CURLE_FAILED_INIT;
@@ -446,7 +446,7 @@ static CURLcode drive(CURLM *multi, struct transfer *transfer)
         const CURLMsg *message = curl_multi_info_read(multi, &count);
         if (message != NULL) {
             result = message->data.result;
-            call_pause(transfer);
+            report_pause(transfer);
             curl_multi_remove_handle(multi, transfer->easy);
             return result;
         }
@@ -460,7 +460,7 @@ static CURLcode drive(CURLM *multi, struct transfer *transfer)
     return result;
 }
 
-static int error_of(CURLcode code, const struct transfer *transfer)
+static int convert_curl_code(CURLcode code, const struct transfer *transfer)
 {
     curl_off_t connected_us = 0;
     switch (code) {
@@ -497,7 +497,7 @@ static int error_of(CURLcode code, const struct transfer *transfer)
 }
 
 /* libcurl reports a header line of 100 kB or more as a lack of memory. */
-static void note_long_line(CURLcode code, struct transfer *transfer)
+static void explain_long_header_line(CURLcode code, struct transfer *transfer)
 {
     if (code != CURLE_OUT_OF_MEMORY || !transfer->response->is_written || transfer->error != 0)
         return;
@@ -506,7 +506,7 @@ static void note_long_line(CURLcode code, struct transfer *transfer)
 }
 
 /* libcurl reports a missing file descriptor as a failed connection. */
-static void note_descriptors(CURLcode code, struct transfer *transfer)
+static void explain_missing_descriptor(CURLcode code, struct transfer *transfer)
 {
     if (code != CURLE_COULDNT_CONNECT && code != CURLE_COULDNT_RESOLVE_HOST &&
         code != CURLE_COULDNT_RESOLVE_PROXY)
@@ -533,7 +533,7 @@ static void drop_duration(char *reason)
         memmove(begin, unit + unit_len, strlen(unit + unit_len) + 1);
 }
 
-static const char *reason_of(CURLcode code, const struct transfer *transfer)
+static const char *choose_reason(CURLcode code, const struct transfer *transfer)
 {
     if (transfer->error != 0)
         return transfer->reason[0] != '\0' ? transfer->reason : strerror(-transfer->error);
@@ -542,7 +542,7 @@ static const char *reason_of(CURLcode code, const struct transfer *transfer)
     return code != CURLE_OK ? curl_easy_strerror(code) : "the request cannot be made";
 }
 
-static void read_head(CURL *easy, struct http_response *response)
+static void read_response_headers(CURL *easy, struct http_response *response)
 {
     curl_off_t seconds = 0;
     if (curl_easy_getinfo(easy, CURLINFO_RETRY_AFTER, &seconds) == CURLE_OK && seconds > 0)
@@ -558,7 +558,7 @@ static void read_head(CURL *easy, struct http_response *response)
 
 /* Returns true if the kept connection was dead (perhaps another one carried the request), or the server did
  * not answer. If so, connections that were used earlier are dead too. */
-static bool finds_dead(CURL *easy, bool had_connection, int error)
+static bool has_found_dead_connection(CURL *easy, bool had_connection, int error)
 {
     long connections = 0;
     curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &connections);
@@ -566,7 +566,7 @@ static bool finds_dead(CURL *easy, bool had_connection, int error)
            error == -EHOSTUNREACH;
 }
 
-/* Return: as finds_dead(). */
+/* Return: as has_found_dead_connection(). */
 static bool run_transfer(struct http_slot *slot, const struct http_client *client,
                          const struct http_request *request, struct http_response *ret)
 {
@@ -579,28 +579,28 @@ static bool run_transfer(struct http_slot *slot, const struct http_client *clien
         .body_len = http_body_len(&request->body),
     };
     struct http_head head = {.len = 0};
-    int rc = build_head(&head, client, request);
+    int rc = build_header_lines(&head, client, request);
     CURLcode code = CURLE_OK;
     bool had_connection = slot->fd >= 0;
     if (rc == 0)
         code = set_request(&transfer, client->base_url, head.nodes);
     if (rc == 0 && code == CURLE_OK) {
-        code = drive(slot->multi, &transfer);
-        note_never_sent(&transfer);
-        note_long_line(code, &transfer);
-        note_descriptors(code, &transfer);
-        read_head(easy, ret);
+        code = drive_transfer(slot->multi, &transfer);
+        apply_never_sent(&transfer);
+        explain_long_header_line(code, &transfer);
+        explain_missing_descriptor(code, &transfer);
+        read_response_headers(easy, ret);
     }
     if (rc == 0)
-        rc = transfer.error != 0 ? transfer.error : error_of(code, &transfer);
+        rc = transfer.error != 0 ? transfer.error : convert_curl_code(code, &transfer);
     ret->error = rc;
     if (rc != 0)
-        snprintf(ret->reason, sizeof(ret->reason), "%s", reason_of(code, &transfer));
+        snprintf(ret->reason, sizeof(ret->reason), "%s", choose_reason(code, &transfer));
     drop_duration(ret->reason);
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL); /* curl_reason ends with this function */
     curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, NULL);
     curl_easy_setopt(easy, CURLOPT_VERBOSE, 0L); /* a later close must not call on_debug() */
-    return finds_dead(easy, had_connection, rc);
+    return has_found_dead_connection(easy, had_connection, rc);
 }
 
 /* ---------------------------------------------------------------- handles, and the connections they keep */
@@ -637,7 +637,7 @@ static struct http_slot *slot_new(struct http_client *client)
 }
 
 /* Takes the idle handles that were last used before `used_ms`; the caller frees them with slots_free(). */
-static struct http_slot *take_older_locked(struct http_client *client, int64_t used_ms)
+static struct http_slot *take_older_slots_locked(struct http_client *client, int64_t used_ms)
 {
     struct http_slot **at = &client->idle;
     client->idle_len = 0;
@@ -651,7 +651,7 @@ static struct http_slot *take_slot(struct http_client *client, int64_t idle_max_
 {
     int64_t now_ms = clock_boottime_ms();
     pthread_mutex_lock(&client->lock);
-    struct http_slot *too_old = take_older_locked(client, now_ms - GET_IDLE_MAX_MS);
+    struct http_slot *too_old = take_older_slots_locked(client, now_ms - GET_IDLE_MAX_MS);
     struct http_slot *slot = client->idle;
     if (slot != NULL && slot->used_ms < now_ms - idle_max_ms)
         slot = NULL;
@@ -671,7 +671,7 @@ static void put_slot(struct http_client *client, struct http_slot *slot, bool ha
     slot->used_ms = clock_boottime_ms();
     pthread_mutex_lock(&client->lock);
     if (are_dead)
-        dead = take_older_locked(client, INT64_MAX);
+        dead = take_older_slots_locked(client, INT64_MAX);
     if (!has_failed && client->idle_len < IDLE_SLOTS_MAX) {
         slot->next = client->idle;
         client->idle = slot;
@@ -752,7 +752,7 @@ void http_client_perform(struct http_client *client, const struct http_request *
      * time, since the kernel cannot tell a server that does not read for a while from one that is gone. */
     int64_t stall_ms = INT64_C(1000) * request->stall_s;
     slot->unacked_ms = is_post ? stall_ms * 5 / 6 : stall_ms / 2;
-    limit_unacked(slot->fd, slot->unacked_ms);
+    set_unacked_limit(slot->fd, slot->unacked_ms);
     bool are_dead = run_transfer(slot, client, request, ret);
     put_slot(client, slot, ret->error != 0, are_dead);
 }

@@ -22,7 +22,7 @@ size_t http_body_len(const struct http_body *body)
     return body->content_type != NULL ? body->head_len + body->file_len + body->tail_len : 0;
 }
 
-static ssize_t copy(char *ret_bytes, size_t room, const void *bytes, size_t len, size_t position)
+static ssize_t copy_part(char *ret_bytes, size_t room, const void *bytes, size_t len, size_t position)
 {
     size_t part = len - position < room ? len - position : room;
     if (part > 0)
@@ -30,7 +30,7 @@ static ssize_t copy(char *ret_bytes, size_t room, const void *bytes, size_t len,
     return (ssize_t)part;
 }
 
-static ssize_t read_file(char *ret_bytes, size_t room, int fd, size_t len, size_t position)
+static ssize_t read_file_part(char *ret_bytes, size_t room, int fd, size_t len, size_t position)
 {
     size_t part = len - position < room ? len - position : room;
     ssize_t got = file_pread_all(fd, ret_bytes, part, (off_t)position);
@@ -40,13 +40,13 @@ static ssize_t read_file(char *ret_bytes, size_t room, int fd, size_t len, size_
 ssize_t http_body_read(const struct http_body *body, size_t position, char *ret_bytes, size_t room)
 {
     if (position < body->head_len)
-        return copy(ret_bytes, room, body->head, body->head_len, position);
+        return copy_part(ret_bytes, room, body->head, body->head_len, position);
     position -= body->head_len;
     if (position < body->file_len && body->file_bytes != NULL)
-        return copy(ret_bytes, room, body->file_bytes, body->file_len, position);
+        return copy_part(ret_bytes, room, body->file_bytes, body->file_len, position);
     if (position < body->file_len)
-        return read_file(ret_bytes, room, body->fd, body->file_len, position);
-    return copy(ret_bytes, room, body->tail, body->tail_len, position - body->file_len);
+        return read_file_part(ret_bytes, room, body->fd, body->file_len, position);
+    return copy_part(ret_bytes, room, body->tail, body->tail_len, position - body->file_len);
 }
 
 /* ---------------------------------------------------------------- path and query */

@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     if (len == 0)
         return 0;
     error_body_init(&body, (const char *)bytes + 1, len - 1, bytes[0] % 2 == 0);
-    FUZZ_CHECK(!body.is_html || !error_body_names(&body, "subject"));
+    FUZZ_CHECK(!body.is_html || !error_body_mentions(&body, "subject"));
     error_body_release(&body);
 
     struct strbuf text = STRBUF_INIT(len);

@@ -125,7 +125,7 @@ TEST(the_named_field_is_found)
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct error_body body;
         error_body_init(&body, cases[i].body, strlen(cases[i].body), false);
-        if (error_body_names(&body, "from_address") != cases[i].names_from)
+        if (error_body_mentions(&body, "from_address") != cases[i].names_from)
             fail_msg("%s", cases[i].body);
         error_body_release(&body);
     }
