@@ -61,7 +61,9 @@ enum reply_mark reply_mark_of(const char *subject)
     return skip_marks(subject, forward_marks) != subject ? REPLY_MARK_FORWARD : REPLY_MARK_NONE;
 }
 
-char *reply_subject(enum reply_kind kind, const char *subject)
+/* Turns "AW: Re: Dinner" into "Re: Dinner", and "Re: Dinner" into "Fwd: Re: Dinner". `subject` may be NULL.
+ */
+static char *make_subject(enum reply_kind kind, const char *subject)
 {
     g_autofree char *clean = g_utf8_make_valid(subject != NULL ? subject : "", -1);
     character_replace(clean, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
@@ -154,7 +156,7 @@ int reply_make(enum reply_kind kind, const struct reply_original *original, char
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(REPLY_MAX_BYTES);
     _cleanup_(address_list_release) struct address_list to = {0};
     _cleanup_(address_list_release) struct address_list cc = {0};
-    _cleanup_free_ char *subject = reply_subject(kind, original->head->subject);
+    _cleanup_free_ char *subject = make_subject(kind, original->head->subject);
     if (subject == NULL)
         return -ENOMEM;
     int error = kind != REPLY_FORWARD ? find_recipients(kind, original, &to, &cc) : 0;

@@ -38,11 +38,6 @@ struct reply_original {
  */
 int reply_make(enum reply_kind kind, const struct reply_original *original, char **ret_reply);
 
-/* Turns "AW: Re: Dinner" into "Re: Dinner", and "Re: Dinner" into "Fwd: Re: Dinner": marks of other programs
- * and languages are not doubled. Control characters, line ends and characters that turn the direction of text
- * become blanks. `subject` may be NULL. The caller frees; NULL when out of memory. */
-char *reply_subject(enum reply_kind kind, const char *subject);
-
 /* The mark at the beginning of a subject, in any language: of a reply ("AW: dinner"), or of a forward. */
 enum reply_mark {
     REPLY_MARK_NONE,

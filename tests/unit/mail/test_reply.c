@@ -60,8 +60,13 @@ TEST(marks_before_subjects_are_not_doubled)
         {REPLY_SENDER, "\xff", "Re: \xef\xbf\xbd"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        _cleanup_free_ char *answer = reply_subject(cases[i].kind, cases[i].subject);
-        assert_string_equal(cases[i].answer, answer);
+        struct email_content head = {.subject = cases[i].subject != NULL ? strdup(cases[i].subject) : NULL};
+        const struct reply_original original = {.email_id = "e1", .head = &head};
+        _cleanup_free_ char *reply = NULL;
+        assert_int_equal(0, reply_make(cases[i].kind, &original, &reply));
+        _cleanup_json_ json_t *request = json_loads(reply, 0, NULL);
+        assert_string_equal(cases[i].answer, json_string_value(json_object_get(request, "subject")));
+        email_content_release(&head);
     }
 }
 
