@@ -308,7 +308,7 @@ int draft_complete_request(const struct draft *draft, const char *from, const ch
     if (all != NULL && json_object_set(request, "attachment_ids", all) != 0)
         return -ENOMEM;
     json_writer_init(&writer, &text, 0);
-    json_value_write(request, &writer);
+    json_write_value(&writer, request);
     *ret_request = strbuf_take(&text, NULL);
     return *ret_request == NULL ? -ENOMEM : 0;
 }

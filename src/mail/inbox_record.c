@@ -27,7 +27,7 @@ static int write_text(const json_t *object, unsigned int indent, char **ret_text
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(INBOX_RECORD_MAX_BYTES);
     struct json_writer writer;
     json_writer_init(&writer, &text, indent);
-    json_value_write(object, &writer);
+    json_write_value(&writer, object);
     if (indent > 0)
         strbuf_append_char(&text, '\n');
     if (text.error != 0)

@@ -7,7 +7,9 @@
 
 #include <errno.h>
 #include <glib.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -144,4 +146,23 @@ int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_val
         return errno_of(&problem);
     *ret_value = value;
     return 0;
+}
+
+const char *json_value_text(const json_t *value)
+{
+    const char *text = json_string_value(value);
+    return text != NULL && strlen(text) == json_string_length(value) ? text : NULL;
+}
+
+int json_value_read_id(const json_t *value, char **ret_id)
+{
+    char number[32];
+    const char *text = json_value_text(value);
+    if (json_is_integer(value)) {
+        snprintf(number, sizeof(number), "%" PRId64, (int64_t)json_integer_value(value));
+        text = number;
+    }
+    bool is_id = text != NULL && text[0] != '\0';
+    *ret_id = is_id ? strdup(text) : NULL;
+    return is_id && *ret_id == NULL ? -ENOMEM : 0;
 }

@@ -11,6 +11,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/cleanup.h"
+
+static inline void cleanup_json(json_t **value)
+{
+    json_decref(*value);
+}
+#define _cleanup_json_ _cleanup_(cleanup_json)
+
 enum {
     JSON_VALUES_MAX = 200 * 1000, /* number of values that json_value_read() accepts in one text */
 };
@@ -24,5 +32,12 @@ bool json_has_too_many_values(const char *text, size_t len, size_t max);
  * JSON_REJECT_DUPLICATES; -EMSGSIZE if it is nested deeper than JSON_PARSER_MAX_DEPTH, or has more than
  * JSON_VALUES_MAX values; -ENOMEM. */
 int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_value);
+
+/* Returns the text of `value` (may be NULL), borrowed; NULL unless it is a string without NULs. */
+const char *json_value_text(const json_t *value);
+
+/* Reads an id, which services write as a string or a number. *ret_id (the caller frees) is NULL for any other
+ * type, for "" and for a string with a NUL. `value` may be NULL. Return: 0 or -ENOMEM. */
+int json_value_read_id(const json_t *value, char **ret_id);
 
 #endif

@@ -221,7 +221,7 @@ void json_member_date(struct json_writer *writer, const char *key, int64_t realt
     json_write_string(writer, realtime_ms == 0 ? NULL : text);
 }
 
-void json_value_write(const json_t *value, struct json_writer *writer)
+void json_write_value(struct json_writer *writer, const json_t *value)
 {
     const char *key;
     json_t *member;
@@ -232,14 +232,14 @@ void json_value_write(const json_t *value, struct json_writer *writer)
         json_begin_object(writer);
         json_object_foreach ((json_t *)value, key, member) { /* the macro takes no const */
             json_key(writer, key);
-            json_value_write(member, writer);
+            json_write_value(writer, member);
         }
         json_end_object(writer);
         break;
     case JSON_ARRAY:
         json_begin_array(writer);
         for (size_t i = 0; i < json_array_size(value); i++)
-            json_value_write(json_array_get(value, i), writer);
+            json_write_value(writer, json_array_get(value, i));
         json_end_array(writer);
         break;
     case JSON_STRING:
@@ -260,23 +260,4 @@ void json_value_write(const json_t *value, struct json_writer *writer)
         json_write_null(writer);
         break;
     }
-}
-
-const char *json_value_text(const json_t *value)
-{
-    const char *text = json_string_value(value);
-    return text != NULL && strlen(text) == json_string_length(value) ? text : NULL;
-}
-
-int json_value_read_id(const json_t *value, char **ret_id)
-{
-    char number[32];
-    const char *text = json_value_text(value);
-    if (json_is_integer(value)) {
-        snprintf(number, sizeof(number), "%" PRId64, (int64_t)json_integer_value(value));
-        text = number;
-    }
-    bool is_id = text != NULL && text[0] != '\0';
-    *ret_id = is_id ? strdup(text) : NULL;
-    return is_id && *ret_id == NULL ? -ENOMEM : 0;
 }

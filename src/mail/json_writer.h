@@ -11,13 +11,12 @@
 #ifndef INBOXFS_MAIL_JSON_WRITER_H
 #define INBOXFS_MAIL_JSON_WRITER_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "mail/json_value.h"
 
 struct json_writer {
     struct strbuf *out;  /* borrowed; its sticky error is the writer's */
@@ -57,23 +56,8 @@ void json_member_boolean(struct json_writer *writer, const char *key, bool value
 /* Writes an ISO date in UTC (date_format()); 0 writes null. */
 void json_member_date(struct json_writer *writer, const char *key, int64_t realtime_ms);
 
-/* ---------------------------------------------------------------- values of jansson */
-
-static inline void cleanup_json(json_t **value)
-{
-    json_decref(*value);
-}
-#define _cleanup_json_ _cleanup_(cleanup_json)
-
 /* Writes the value, with its keys in their order. Recurses once per level; jansson's parser bounds the levels
  * (JSON_PARSER_MAX_DEPTH). */
-void json_value_write(const json_t *value, struct json_writer *writer);
-
-/* Returns the text of `value` (may be NULL), borrowed; NULL unless it is a string without NULs. */
-const char *json_value_text(const json_t *value);
-
-/* Reads an id, which services write as a string or a number. *ret_id (the caller frees) is NULL for any other
- * type, for "" and for a string with a NUL. `value` may be NULL. Return: 0 or -ENOMEM. */
-int json_value_read_id(const json_t *value, char **ret_id);
+void json_write_value(struct json_writer *writer, const json_t *value);
 
 #endif

@@ -24,7 +24,7 @@ static void write_request(struct json_writer *writer, const char *request)
     if (value == NULL)
         return;
     writer->indent = 0;
-    json_value_write(value, writer);
+    json_write_value(writer, value);
     writer->indent = indent;
 }
 
@@ -77,7 +77,7 @@ int receipt_delivery_format(const char *record, size_t len, struct strbuf *out)
         if (member == NULL)
             continue;
         json_key(&writer, names[i]);
-        json_value_write(member, &writer);
+        json_write_value(&writer, member);
     }
     return out->error;
 }

@@ -21,7 +21,7 @@ static void check_written(const json_t *value, unsigned int indent)
     _cleanup_json_ json_t *again = NULL;
     struct json_writer writer;
     json_writer_init(&writer, &out, indent);
-    json_value_write(value, &writer);
+    json_write_value(&writer, value);
     if (out.error == -EMSGSIZE) /* indents may make the text too long */
         return;
     FUZZ_CHECK(json_value_read(out.data, out.len, JSON_DECODE_ANY, &again) == 0);

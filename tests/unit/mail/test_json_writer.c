@@ -168,7 +168,7 @@ TEST(values_of_jansson_are_written_unchanged)
     _cleanup_json_ json_t *value = json_loads(text, JSON_ALLOW_NUL, NULL);
     assert_non_null(value);
     json_writer_init(&writer, &out, 0);
-    json_value_write(value, &writer);
+    json_write_value(&writer, value);
     _cleanup_json_ json_t *again = json_loads(strbuf_str(&out), JSON_ALLOW_NUL, NULL);
     assert_true(json_equal(value, again));
     assert_non_null(strstr(strbuf_str(&out), "a\\u0000b"));
