@@ -86,6 +86,9 @@ static void set_aside(const struct database *database)
     snprintf(from, sizeof(from), "%s-wal", database->path);
     unlink(from);
     snprintf(to, sizeof(to), "%s.set-aside", database->path);
+    /* rename(2) replaces neither a folder by a file, nor a file by a folder. */
+    if (unlink(to) != 0)
+        rmdir(to);
     if (rename(database->path, to) == 0)
         log_warning("%s cannot be read and is set aside as %s.set-aside; it is filled anew",
                     database->format->name, database->format->name);
