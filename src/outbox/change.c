@@ -127,24 +127,6 @@ void claim_release(struct outbox *outbox, struct item *item)
     claim_release_locked(outbox, item);
 }
 
-int claim_by_name(struct outbox *outbox, enum outbox_folder folder, const char *name, struct item **ret_item)
-{
-    LOCK_GUARD(&outbox->lock);
-    struct item *item;
-    while ((item = item_table_find(&outbox->table, folder, name)) != NULL) {
-        int error = claim_take_locked(outbox, item, CLAIM_DISK);
-        if (error == 0 && item_table_find(&outbox->table, folder, name) == item) {
-            *ret_item = item;
-            return 0;
-        }
-        if (error == 0)
-            claim_release_locked(outbox, item); /* another thread renamed the item during the wait */
-        else if (error != -ENOENT)
-            return error;
-    }
-    return -ENOENT;
-}
-
 /* ================================================================ changes */
 
 int change_begin(struct change *change, struct item *item, enum item_state state)

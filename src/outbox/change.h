@@ -99,10 +99,6 @@ void claim_release(struct outbox *outbox, struct item *item); /* NULL-safe */
 /* Returns true if claim_take_locked() would wait now. Cancels an upload of the item. A caller that has
  * another claim releases it, waits for outbox->changed, and calls again. */
 bool claim_would_wait_locked(struct item *item);
-/* Claims the item of this name for the disk. *ret_item has the claim's reference. Returns 0; -ENOENT: no item
- * has the name; -EBUSY: the message is at the service. */
-int claim_by_name(struct outbox *outbox, enum outbox_folder folder, const char *name, struct item **ret_item);
-
 /* ================================================================ changes */
 
 struct change {

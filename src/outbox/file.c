@@ -46,6 +46,43 @@ struct outbox_handle {
 #define REASON_TWO_WRITERS "interrupted: two programs wrote to the file at the same time"
 #define REASON_LACKS_WRITE "interrupted: a write to the file failed, for the disk could not record it"
 
+static bool was_written_by(const struct item *item, pid_t process)
+{
+    const struct open_file *file = &item->file;
+    if (file->wrote_len > ITEM_WRITERS_MAX)
+        return true;
+    for (size_t i = 0; i < file->wrote_len; i++)
+        if (file->wrote[i] == process)
+            return true;
+    return false;
+}
+
+/* Returns true if this process is remembered as a writer; false if all processes merely count as writers. */
+static bool is_known_writer(const struct item *item, pid_t process)
+{
+    return item->file.wrote_len <= ITEM_WRITERS_MAX && was_written_by(item, process);
+}
+
+/* Remembers that a process (0: unknown) wrote the item. */
+static void add_writer(struct item *item, pid_t process)
+{
+    struct open_file *file = &item->file;
+    if (was_written_by(item, process))
+        return;
+    if (process <= 0)
+        file->wrote_len = ITEM_WRITERS_MAX;
+    if (file->wrote_len < ITEM_WRITERS_MAX)
+        file->wrote[file->wrote_len] = process;
+    file->wrote_len++;
+}
+
+/* Forbids sending what was written, for the reason `why`. Keeps an earlier reason. */
+static void interrupt_item(struct item *item, const char *why)
+{
+    if (item->file.interruption[0] == '\0')
+        snprintf(item->file.interruption, sizeof(item->file.interruption), "%s", why);
+}
+
 /* Returns 0 if the item may be opened for writing; else -EBUSY (at the service), -EACCES (settled), or
  * -ENOENT. */
 static int check_writable_locked(const struct item *item)
@@ -163,7 +200,7 @@ static int sync_content(struct outbox *outbox, struct item *item, int fd)
         file->is_durable = true;
         file->synced = file->synced < changes ? changes : file->synced;
     } else {
-        item_interrupt(item, "interrupted: the file could not be made durable");
+        interrupt_item(item, "interrupted: the file could not be made durable");
     }
     return error;
 }
@@ -179,7 +216,7 @@ static void record_writer_end(struct outbox *outbox, struct item *item, pid_t pi
     LOCK_GUARD(&outbox->lock);
     if (item->row.state != ITEM_WRITING)
         return;
-    bool has_written = item_was_written_by(item, process);
+    bool has_written = was_written_by(item, process);
     item->file.is_unseen = item->file.is_unseen || fate == WRITER_UNSEEN;
     item->file.last_end = is_well                 ? NULL
                           : fate == WRITER_KILLED ? REASON_KILLED
@@ -190,7 +227,7 @@ static void record_writer_end(struct outbox *outbox, struct item *item, pid_t pi
      * while the shell that writes lives on. A process whose exit code is hidden is assumed to have
      * written. */
     if (fate == WRITER_KILLED || fate == WRITER_HIDDEN || (fate == WRITER_EXITED && has_written))
-        item_interrupt(item, item->file.last_end);
+        interrupt_item(item, item->file.last_end);
 }
 
 /* Warns the user if the end of a writer was not seen. The item is handed in nevertheless: else no program in
@@ -234,9 +271,9 @@ static void settle_written(struct outbox *outbox, struct item *item)
     _cleanup_close_ int fd = -1;
     pthread_mutex_lock(&outbox->lock);
     if (item->file.last_end != NULL)
-        item_interrupt(item, item->file.last_end);
+        interrupt_item(item, item->file.last_end);
     if (item->file.lacks_write)
-        item_interrupt(item, REASON_LACKS_WRITE);
+        interrupt_item(item, REASON_LACKS_WRITE);
     item->file.lacks_write = false;
     pthread_mutex_unlock(&outbox->lock);
     int error = item->file.interruption[0] != '\0'
@@ -492,12 +529,12 @@ static void record_writer(struct outbox_handle *handle, pid_t pid, bool is_trunc
         file->first_open = handle->open_number;
         file->first_opener = opener;
     } else if (file->first_open != handle->open_number && file->first_opener != opener &&
-               item->row.kind == ITEM_MESSAGE && !item_is_known_writer(item, process)) {
-        item_interrupt(item, REASON_TWO_WRITERS);
+               item->row.kind == ITEM_MESSAGE && !is_known_writer(item, process)) {
+        interrupt_item(item, REASON_TWO_WRITERS);
     }
     if (is_truncation)
         return;
-    item_add_writer(item, process);
+    add_writer(item, process);
     handle->last_task = pid;
 }
 
@@ -520,7 +557,7 @@ static void record_failed_write(struct outbox_handle *handle, int error)
     else
         snprintf(reason, sizeof(reason), "interrupted: a write to the file failed: %s", strerror(-error));
     LOCK_GUARD(&handle->outbox->lock);
-    item_interrupt(handle->item, reason);
+    interrupt_item(handle->item, reason);
 }
 
 ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid)

@@ -246,12 +246,6 @@ bool item_is_busy(const struct item *item)
            (item->claim == CLAIM_SERVICE || item->row.state == ITEM_SENDING || item->row.may_have_been_sent);
 }
 
-bool item_is_to_be_handed_in(const struct item *item)
-{
-    return item->row.state == ITEM_WAITING && item->row.kind == ITEM_MESSAGE && item->size > 0 &&
-           item->row.error == NULL && !item_is_never_sent(ITEM_MESSAGE, item->row.name);
-}
-
 void item_update_stat(struct item *item, int fd)
 {
     struct stat status;
@@ -259,40 +253,6 @@ void item_update_stat(struct item *item, int fd)
         return;
     item->size = status.st_size;
     item->mtime = status.st_mtim;
-}
-
-bool item_was_written_by(const struct item *item, pid_t process)
-{
-    const struct open_file *file = &item->file;
-    if (file->wrote_len > ITEM_WRITERS_MAX)
-        return true;
-    for (size_t i = 0; i < file->wrote_len; i++)
-        if (file->wrote[i] == process)
-            return true;
-    return false;
-}
-
-bool item_is_known_writer(const struct item *item, pid_t process)
-{
-    return item->file.wrote_len <= ITEM_WRITERS_MAX && item_was_written_by(item, process);
-}
-
-void item_add_writer(struct item *item, pid_t process)
-{
-    struct open_file *file = &item->file;
-    if (item_was_written_by(item, process))
-        return;
-    if (process <= 0)
-        file->wrote_len = ITEM_WRITERS_MAX;
-    if (file->wrote_len < ITEM_WRITERS_MAX)
-        file->wrote[file->wrote_len] = process;
-    file->wrote_len++;
-}
-
-void item_interrupt(struct item *item, const char *why)
-{
-    if (item->file.interruption[0] == '\0')
-        snprintf(item->file.interruption, sizeof(item->file.interruption), "%s", why);
 }
 
 /* ================================================================ the table of items */

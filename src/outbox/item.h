@@ -214,20 +214,8 @@ void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox
 bool item_may_have_been_sent(const struct item *item);
 /* Returns true if the item must not be edited: it is at the service, or the service may have accepted it. */
 bool item_is_busy(const struct item *item);
-/* Returns true if the item is handed in after a quiet time: a closed message that is not empty, was not
- * interrupted, and has a name that is sent. */
-bool item_is_to_be_handed_in(const struct item *item);
-
 /* Reads size and mtime from the content's descriptor `fd`. */
 void item_update_stat(struct item *item, int fd);
-/* Remembers that a process (0: unknown) wrote the item. */
-void item_add_writer(struct item *item, pid_t process);
-bool item_was_written_by(const struct item *item, pid_t process);
-/* Returns true if this process is remembered as a writer; false if all processes merely count as writers. */
-bool item_is_known_writer(const struct item *item, pid_t process);
-/* Forbids sending what was written, for the reason `why`. Keeps an earlier reason. */
-void item_interrupt(struct item *item, const char *why);
-
 /* ================================================================ the table of items */
 
 struct item_folder {

@@ -249,6 +249,27 @@ static bool is_withdrawn(const struct item *item)
     return item->row.state == ITEM_QUEUED && item_may_have_been_sent(item);
 }
 
+/* Claims the item of this name for the disk. *ret_item has the claim's reference. Returns 0; -ENOENT: no item
+ * has the name; -EBUSY: the message is at the service. */
+static int claim_by_name(struct outbox *outbox, enum outbox_folder folder, const char *name,
+                         struct item **ret_item)
+{
+    LOCK_GUARD(&outbox->lock);
+    struct item *item;
+    while ((item = item_table_find(&outbox->table, folder, name)) != NULL) {
+        int error = claim_take_locked(outbox, item, CLAIM_DISK);
+        if (error == 0 && item_table_find(&outbox->table, folder, name) == item) {
+            *ret_item = item;
+            return 0;
+        }
+        if (error == 0)
+            claim_release_locked(outbox, item); /* another thread renamed the item during the wait */
+        else if (error != -ENOENT)
+            return error;
+    }
+    return -ENOENT;
+}
+
 /* Claims an item that leaves its folder. Programs show only the errno, so an event has the reason. */
 static int claim_to_remove(struct outbox *outbox, enum outbox_folder folder, const char *name,
                            struct item **ret_item)

@@ -42,10 +42,18 @@ void send_queue_remove(struct item *item)
     list->len--;
 }
 
+/* Returns true if the item is handed in after a quiet time: a closed message that is not empty, was not
+ * interrupted, and has a name that is sent. */
+static bool is_to_be_handed_in(const struct item *item)
+{
+    return item->row.state == ITEM_WAITING && item->row.kind == ITEM_MESSAGE && item->size > 0 &&
+           item->row.error == NULL && !item_is_never_sent(ITEM_MESSAGE, item->row.name);
+}
+
 void send_queue_place(struct send_queue *queue, struct item *item)
 {
     send_queue_remove(item);
-    if (item_is_to_be_handed_in(item))
+    if (is_to_be_handed_in(item))
         insert_in_list(&queue->waiting, item);
     else if (item_states[item->row.state].is_unsettled)
         insert_in_list(&queue->handed_in[item->row.kind], item);
