@@ -171,8 +171,8 @@ static int find_thread(sqlite3 *db, const char *message_id, struct message *mess
 static int join_thread(sqlite3 *db, struct message *message)
 {
     int error = 0;
-    for (size_t i = 0; i < json_array_size(message->answered) && error == 0 && message->thread == 0; i++)
-        error = find_thread(db, json_string_value(json_array_get(message->answered, i)), message);
+    for (size_t i = 0; i < json_array_size(message->in_reply_to) && error == 0 && message->thread == 0; i++)
+        error = find_thread(db, json_string_value(json_array_get(message->in_reply_to, i)), message);
     for (size_t i = json_array_size(message->references); i > 0 && error == 0 && message->thread == 0; i--)
         error = find_thread(db, json_string_value(json_array_get(message->references, i - 1)), message);
     return error;

@@ -30,8 +30,7 @@
 void message_release(struct message *message)
 {
     free(message->message_id);
-    free(message->in_reply_to);
-    json_decref(message->answered);
+    json_decref(message->in_reply_to);
     json_decref(message->references);
     json_decref(message->from);
     json_decref(message->to);
@@ -98,9 +97,9 @@ json_t *message_header(const struct message *message)
     return json_pack("{s:s, s:s, s:O, s:O, s:O, s:O, s:s, s:s?, s:O?, s:b, s:o}", "subject", message->subject,
                      "date", date, "from_address", message->from, "to_addresses", message->to, "cc_addresses",
                      message->cc, "reply_to_addresses", message->reply_to, "message_id", message->message_id,
-                     "in_reply_to_id", message->in_reply_to, "references", message->references,
-                     "alternative_content", message->alternative_content, "attachments",
-                     message_attachment_records(message));
+                     "in_reply_to_id", json_string_value(json_array_get(message->in_reply_to, 0)),
+                     "references", message->references, "alternative_content", message->alternative_content,
+                     "attachments", message_attachment_records(message));
 }
 
 char *message_fold(const char *text)
@@ -321,11 +320,10 @@ static int read_headers(struct span header, struct message *message)
     _cleanup_json_ json_t *own_ids = NULL;
     int error = read_message_ids(mime_find_field(header, "Message-ID"), &own_ids);
     if (error == 0)
-        error = read_message_ids(mime_find_field(header, "In-Reply-To"), &message->answered);
+        error = read_message_ids(mime_find_field(header, "In-Reply-To"), &message->in_reply_to);
     if (error == 0)
         error = read_message_ids(mime_find_field(header, "References"), &message->references);
     message->message_id = g_strdup(json_string_value(json_array_get(own_ids, 0)));
-    message->in_reply_to = g_strdup(json_string_value(json_array_get(message->answered, 0)));
     if (error == 0)
         error = read_line(mime_find_field(header, "Subject"), &message->subject);
     if (error == 0)

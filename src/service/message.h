@@ -31,8 +31,7 @@ struct message_attachment {
 /* Pointers are owned. Message-IDs have the form "<…@…>". An address is {"address": …, "name": …|null}. */
 struct message {
     char *message_id;
-    char *in_reply_to;     /* the first Message-ID in In-Reply-To, or NULL */
-    json_t *answered;      /* array of the Message-IDs in In-Reply-To, or NULL */
+    json_t *in_reply_to;   /* array of the Message-IDs in In-Reply-To, or NULL */
     json_t *references;    /* array of the Message-IDs in References, or NULL */
     int64_t thread;        /* seq of the thread's first message; 0 if this message is the first */
     int64_t forward_depth; /* number of messages that are enclosed in each other */
@@ -76,7 +75,7 @@ char *message_write(const struct message *message, size_t *ret_len);
 int message_write_for_relay(const char *raw, size_t len, struct strbuf *text);
 
 /* Fills a zeroed message from RFC 5322 text, which may be any bytes. Texts become UTF-8. message_id,
- * in_reply_to, date_ms, from and the bodies stay zero if the text does not have them. A body is cut at
+ * date_ms, from and the bodies stay zero if the text does not have them. A body is cut at
  * DRAFT_BODY_MAX_BYTES, the attachments at ATTACHMENTS_MAX (draft.h), a list at ADDRESS_LIST_MAX addresses,
  * another header at 64 KiB. The caller owns the values in the message, on failure too. Return: 0, or -errno
  * when resources are lacking. */

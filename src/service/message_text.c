@@ -167,12 +167,13 @@ static void set_headers(GMimeMessage *mime, const struct message *message)
     g_date_time_unref(date);
 
     GMimeObject *object = GMIME_OBJECT(mime);
+    const char *in_reply_to = json_string_value(json_array_get(message->in_reply_to, 0));
     g_mime_object_set_header(object, "Message-Id", message->message_id, NULL);
     if (message->is_automatic)
         g_mime_object_set_header(object, "Auto-Submitted",
-                                 message->in_reply_to != NULL ? "auto-replied" : "auto-generated", NULL);
-    if (message->in_reply_to != NULL)
-        g_mime_object_set_header(object, "In-Reply-To", message->in_reply_to, NULL);
+                                 in_reply_to != NULL ? "auto-replied" : "auto-generated", NULL);
+    if (in_reply_to != NULL)
+        g_mime_object_set_header(object, "In-Reply-To", in_reply_to, NULL);
     if (json_array_size(message->references) == 0)
         return;
     GString *references = g_string_new(NULL);

@@ -260,9 +260,9 @@ static int refer_to_email(sqlite3 *db, const struct submission *submission, stru
         message->subject = g_strdup(json_string_value(json_object_get(header, "subject")));
     if (submission->type == MESSAGE_REPLY) {
         message->thread = sqlite3_column_int64(row, 0);
-        message->in_reply_to = g_strdup(json_string_value(json_object_get(header, "message_id")));
+        message->in_reply_to = json_pack("[O]", json_object_get(header, "message_id"));
         message->references = extend_references(header);
-        return message->references != NULL ? 0 : -ENOMEM;
+        return message->in_reply_to != NULL && message->references != NULL ? 0 : -ENOMEM;
     }
     message->forward_depth = sqlite3_column_int64(row, 1) + 1;
     error = enclose_email(db, sqlite3_column_int64(row, 3), message);
@@ -641,7 +641,7 @@ int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char
     if (asprintf(&message->plain_text, bounce_text, reasons, subject, date, id) < 0)
         message->plain_text = NULL;
     message->thread = sqlite3_column_int64(row, 0);
-    message->in_reply_to = strdup(id);
+    message->in_reply_to = json_pack("[s]", id);
     message->references = extend_references(header);
     return deliver_letter(db, &composition, &composition.sender, support, "Mail Delivery System", domain);
 }
