@@ -21,7 +21,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/mountinfo.h"
 #include "fs/session.h"
@@ -148,7 +147,6 @@ int umount_command(int argc, char **argv)
 {
     char mountpoint[PATH_MAX];
     dev_t device = 0;
-    struct inherited_descriptors inherited;
     if (argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
         puts("usage: inboxfs umount MOUNTPOINT\n"
              "\n"
@@ -165,8 +163,7 @@ int umount_command(int argc, char **argv)
         return EXIT_FAILURE;
     }
     /* This process must not keep the mount busy itself, by descriptors that its caller left open. */
-    descriptors_list_inherited(&inherited);
-    descriptors_close_inherited(&inherited);
+    close_range(STDERR_FILENO + 1, UINT_MAX, 0);
     if (chdir("/") != 0)
         log_debug("cannot leave the working directory");
     return unmount(mountpoint, device) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
