@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
-#include <libgen.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -98,25 +97,22 @@ static int log_users(const char *mountpoint, dev_t device)
 /* ---------------------------------------------------------------- the mount */
 
 /* Finds the mount at the path, or the last of several. The path may also be a symbolic link to the mount
- * point. Returns 0 or -errno. */
-static int find_mount(const char *path, char ret_path[PATH_MAX], dev_t *ret_device)
+ * point. *ret_path is the mount point, which the caller frees also on failure. Returns 0 or -errno. */
+static int find_mount(const char *path, char **ret_path, dev_t *ret_device)
 {
-    char parent[PATH_MAX];
-    _cleanup_free_ char *parent_of = g_strdup(path);
-    _cleanup_free_ char *name_of = g_strdup(path);
-    const char *name = basename(name_of);
-    /* realpath(3) would hang on a mount that does not answer, so it gets the path without the last
-     * component, unless this component cannot be the name of a mount point. */
-    bool is_nameless = strcmp(name, ".") == 0 || strcmp(name, "..") == 0 || strcmp(name, "/") == 0;
-    if (realpath(is_nameless ? path : dirname(parent_of), parent) == NULL)
+    _cleanup_free_ char *absolute = g_canonicalize_filename(path, NULL);
+    _cleanup_free_ char *parent = g_path_get_dirname(absolute);
+    _cleanup_free_ char *name = g_path_get_basename(absolute);
+    /* realpath(3) would hang on a mount that does not answer, so it gets the parent first. */
+    _cleanup_free_ char *real_parent = realpath(parent, NULL);
+    if (real_parent == NULL)
         return -errno;
-    const char *separator = is_nameless || strcmp(parent, "/") == 0 ? "" : "/";
-    if (snprintf(ret_path, PATH_MAX, "%s%s%s", parent, separator, is_nameless ? "" : name) >= PATH_MAX)
-        return -ENAMETOOLONG;
-    bool is_found =
-        mountinfo_find(MOUNTINFO_INBOXFS, ret_path, ret_device) ||
-        (realpath(path, ret_path) != NULL && mountinfo_find(MOUNTINFO_INBOXFS, ret_path, ret_device));
-    return is_found ? 0 : -ENOENT;
+    *ret_path = g_build_filename(real_parent, name, NULL);
+    if (mountinfo_find(MOUNTINFO_INBOXFS, *ret_path, ret_device))
+        return 0;
+    free(*ret_path);
+    *ret_path = realpath(path, NULL);
+    return *ret_path != NULL && mountinfo_find(MOUNTINFO_INBOXFS, *ret_path, ret_device) ? 0 : -ENOENT;
 }
 
 /* Returns 0 or -errno, which is logged. */
@@ -145,7 +141,7 @@ static int unmount(const char *path, dev_t device)
 
 int umount_command(int argc, char **argv)
 {
-    char mountpoint[PATH_MAX];
+    _cleanup_free_ char *mountpoint = NULL;
     dev_t device = 0;
     if (argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
         puts("usage: inboxfs umount MOUNTPOINT\n"
@@ -157,7 +153,7 @@ int umount_command(int argc, char **argv)
         log_error("usage: inboxfs umount MOUNTPOINT");
         return EXIT_USAGE;
     }
-    int error = find_mount(argv[1], mountpoint, &device);
+    int error = find_mount(argv[1], &mountpoint, &device);
     if (error != 0) {
         log_error("%s: %s", argv[1], error == -ENOENT ? "no inboxfs is mounted there" : strerror(-error));
         return EXIT_FAILURE;
