@@ -584,19 +584,15 @@ static int set_value(const struct option_row *row, char **given, void *value)
 
 /* Makes the path after the prefix absolute, because the daemon leaves the working directory. Does not change
  * a value without the prefix. Does not resolve links, because the system may change its link to the
- * certificate authorities while the daemon runs. Returns 0 or -errno. */
-static int make_absolute(char **value, const char *prefix)
+ * certificate authorities while the daemon runs. */
+static void make_absolute(char **value, const char *prefix)
 {
     size_t len = strlen(prefix);
-    char directory[PATH_MAX];
     if (*value == NULL || strncmp(*value, prefix, len) != 0 || (*value)[len] == '/' || (*value)[len] == '\0')
-        return 0;
-    if (getcwd(directory, sizeof(directory)) == NULL)
-        return -errno;
-    char *absolute = g_strdup_printf("%s%s/%s", prefix, directory, *value + len);
-    free(*value);
-    *value = absolute;
-    return 0;
+        return;
+    _cleanup_free_ char *directory = g_get_current_dir();
+    _cleanup_free_ char *relative = *value;
+    *value = g_strdup_printf("%s%s/%s", prefix, directory, relative + len);
 }
 
 /* Refuses a call without a mount point or a service. Returns 0 or -EINVAL, which is logged. */
@@ -630,16 +626,13 @@ static int set_values(struct given *given)
         options->mountpoint = realpath(given->mountpoint, NULL);
         if (options->mountpoint == NULL)
             options->mountpoint = g_strdup(given->mountpoint);
-        if ((error = make_absolute(&options->mountpoint, "")) != 0)
-            log_error("cannot mount on %s: %s", given->mountpoint, strerror(-error));
+        make_absolute(&options->mountpoint, "");
     }
     for (int i = 0; i < OPTION_COUNT && error == 0; i++)
         if (option_rows[i].value != NO_VALUE)
             error = set_value(&option_rows[i], &given->values[i], (char *)options + option_rows[i].value);
-    if (error == 0 && (error = make_absolute(&options->webhook_listen, "unix:")) != 0)
-        log_error("cannot listen at %s: %s", options->webhook_listen, strerror(-error));
-    if (error == 0 && (error = make_absolute(&options->ca_file, "")) != 0)
-        log_error("cannot read the authorities in %s: %s", options->ca_file, strerror(-error));
+    make_absolute(&options->webhook_listen, "unix:");
+    make_absolute(&options->ca_file, "");
     if (error == 0 && (options->webhook_listen == NULL) != (options->webhook_secret_file == NULL)) {
         log_error("webhooks need both --webhook-listen and --webhook-secret-file");
         error = -EINVAL;
