@@ -59,8 +59,7 @@ enum optional_endpoint {
 struct endpoint {
     enum service_capability state;
     unsigned int calls_to_skip; /* before an absent endpoint is tried again */
-    bool has_missing;           /* the endpoint answered 404 for an email that exists */
-    uint64_t missing_hash;      /* hash of that email's id */
+    uint64_t missing_hash;      /* hash of the id of an email that exists but got a 404; 0 if there is none */
 };
 
 /* The last complete answer to a query. */
@@ -579,11 +578,10 @@ static void note_content_endpoint(struct api_service *api, enum optional_endpoin
     if (!query->is_known_to_exist || (status != 404 && status != 405 && !is_no_content))
         return;
     uint64_t hash = hash_bytes(0, query->email_id, strlen(query->email_id));
-    if (known->state == CAPABILITY_ABSENT || (known->has_missing && known->missing_hash != hash)) {
+    if (known->state == CAPABILITY_ABSENT || (known->missing_hash != 0 && known->missing_hash != hash)) {
         set_endpoint_state_locked(api, endpoint, false);
         set_absent(ret, endpoint, status);
     } else {
-        known->has_missing = true;
         known->missing_hash = hash;
     }
 }

@@ -30,12 +30,13 @@
 #include "base/clock.h"
 
 enum {
+    CONNECT_TIMEOUT_MS = 9000,  /* for the name lookup, the connection and TLS */
+    HEAD_MAX_BYTES = 64 * 1024, /* of all header lines of an answer */
     IDLE_SLOTS_MAX = 64,
     KEY_MAX_BYTES = 4096,
     LINES_MAX = 6, /* lines of a request's head that libcurl does not write itself */
     LINE_MAX_BYTES = 512,
     CANCEL_CHECK_MS = 50,
-    IDLE_CHECK_MS = 1000,
     UNSENT_BYTES = 64 * 1024,
     STALL_BYTES_PER_S = 100,
     RECEIVE_BUFFER_BYTES = 128 * 1024,
@@ -274,10 +275,10 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *context)
     size_t len = size * count;
     transfer->response->received_bytes += len;
     transfer->head_bytes += len;
-    if (transfer->head_bytes > HTTP_HEAD_MAX_BYTES) {
+    if (transfer->head_bytes > HEAD_MAX_BYTES) {
         transfer->error = -EFBIG;
         snprintf(transfer->reason, sizeof(transfer->reason), "the answer's head is longer than %d bytes",
-                 HTTP_HEAD_MAX_BYTES);
+                 HEAD_MAX_BYTES);
         return CURL_WRITEFUNC_ERROR;
     }
     bool is_end = len <= 2 && (bytes[0] == '\r' || bytes[0] == '\n');
@@ -337,7 +338,7 @@ static const struct {
     {CURLOPT_SSL_VERIFYHOST, 2},
     {CURLOPT_SSLVERSION, CURL_SSLVERSION_TLSv1_2},
     {CURLOPT_DISALLOW_USERNAME_IN_URL, 1},
-    {CURLOPT_CONNECTTIMEOUT_MS, HTTP_CONNECT_TIMEOUT_MS},
+    {CURLOPT_CONNECTTIMEOUT_MS, CONNECT_TIMEOUT_MS},
     {CURLOPT_BUFFERSIZE, RECEIVE_BUFFER_BYTES},
     {CURLOPT_SUPPRESS_CONNECT_HEADERS, 1},
     {CURLOPT_HEADEROPT, CURLHEADER_SEPARATE}, /* do not send the key to a proxy */
@@ -432,8 +433,7 @@ static void wait_for_more(CURLM *multi, struct transfer *transfer)
     if (transfer->must_report_pause && curl_multi_poll(multi, NULL, 0, 0, &ready) == CURLM_OK && ready > 0)
         return;
     report_pause(transfer);
-    curl_multi_poll(multi, NULL, 0, transfer->request->cancel != NULL ? CANCEL_CHECK_MS : IDLE_CHECK_MS,
-                    NULL);
+    curl_multi_poll(multi, NULL, 0, CANCEL_CHECK_MS, NULL);
 }
 
 static CURLcode drive_transfer(CURLM *multi, struct transfer *transfer)

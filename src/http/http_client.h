@@ -15,8 +15,6 @@
 #include "http/http_request.h"
 
 enum {
-    HTTP_CONNECT_TIMEOUT_MS = 9000,  /* for the name lookup, the connection and TLS */
-    HTTP_HEAD_MAX_BYTES = 64 * 1024, /* of all header lines of an answer */
     HTTP_ETAG_MAX_BYTES = 256,
     HTTP_REASON_MAX_BYTES = 256,
 };

@@ -51,12 +51,11 @@ ssize_t http_body_read(const struct http_body *body, size_t position, char *ret_
 
 /* ---------------------------------------------------------------- path and query */
 
-static const char unreserved[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~.";
-
-static int append_encoded(struct strbuf *path, const char *text, const char *plain)
+static int append_encoded(struct strbuf *path, const char *text)
 {
+    static const char unreserved[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_~.";
     for (const char *c = text; *c != '\0'; c++) {
-        if (strchr(plain, *c) != NULL)
+        if (strchr(unreserved, *c) != NULL)
             strbuf_append_char(path, *c);
         else
             strbuf_appendf(path, "%%%02X", (unsigned char)*c);
@@ -70,16 +69,16 @@ int http_path_add_segment(struct strbuf *path, const char *segment)
     /* By RFC 3986, libcurl takes "%2E%2E" for "..", so the dots are encoded twice. No email has the resulting
      * id. */
     if (strcmp(segment, ".") == 0 || strcmp(segment, "..") == 0)
-        return append_encoded(path, segment[1] == '.' ? "%2E%2E" : "%2E", unreserved);
-    return append_encoded(path, segment, unreserved);
+        return append_encoded(path, segment[1] == '.' ? "%2E%2E" : "%2E");
+    return append_encoded(path, segment);
 }
 
 int http_path_add_query(struct strbuf *path, const char *name, const char *value)
 {
     strbuf_append_char(path, memchr(strbuf_str(path), '?', path->len) != NULL ? '&' : '?');
-    append_encoded(path, name, unreserved);
+    append_encoded(path, name);
     strbuf_append_char(path, '=');
-    return append_encoded(path, value, unreserved);
+    return append_encoded(path, value);
 }
 
 /* ---------------------------------------------------------------- multipart */
