@@ -5,9 +5,9 @@
  * when they are old, or when one connection proves dead, since then most of them are dead.
  *
  * A request goes through libcurl's multi interface, since curl_easy_perform() checks for a cancel only once a
- * second. libcurl calls the debug callback after each successful write: it counts the bytes that the kernel
- * got, and so shows whether the whole request can have arrived. If the kernel has given a connection up, it
- * reports how many bytes it never sent (find_never_sent()).
+ * second. libcurl calls the debug callback after each successful write. The callback counts the bytes that
+ * the kernel got, which shows whether the whole request can have arrived. After the kernel has given a
+ * connection up, find_never_sent() finds out how many bytes the kernel never sent.
  */
 #include "http/http_client.h"
 
@@ -53,7 +53,7 @@ enum {
 struct http_slot {
     CURLM *multi;
     CURL *easy;
-    int fd;              /* of the connection, which libcurl closes; -1 if there is none, or it is unknown */
+    int fd;              /* of the connection; libcurl owns it; -1 if unknown or without a connection */
     uint64_t never_sent; /* result of find_never_sent() for a connection closed in this attempt */
     int64_t unacked_ms;  /* how long bytes may stay unacknowledged; 0: the kernel's default */
     int64_t used_ms;     /* time of the last use, by clock_boottime_ms() */
@@ -100,8 +100,8 @@ static int add_header(struct http_head *head, char *line, const char *name, cons
     return 0;
 }
 
-/* Fills in `head` (all zeros before), which borrows from `client` and must not move afterwards. Returns 0, or
- * -EINVAL when a value is too long or has a line break, by which a stranger could add a header line. */
+/* Fills in `head` (all zeros before), which borrows from `client` and must not move afterwards. Return: 0;
+ * -EINVAL if a value is too long or has a line break, by which a stranger could add a header line. */
 static int build_header_lines(struct http_head *head, const struct http_client *client,
                               const struct http_request *request)
 {
@@ -126,9 +126,9 @@ struct transfer {
     int error;          /* set by the callbacks; overrides libcurl's error */
     size_t body_len;    /* length of the request's body */
     size_t body_read;   /* bytes of the body handed to libcurl */
-    unsigned int match; /* bytes of CR LF CR LF written last; 4 after the whole head */
+    unsigned int match; /* bytes of CR LF CR LF that were written last; 4 after the whole head */
     uint64_t out;       /* bytes written in this attempt, without the framing of TLS */
-    uint64_t body_out;  /* bytes of `out` behind the head */
+    uint64_t body_out;  /* bytes of `out` after the head */
     size_t head_bytes;  /* size of the answer's head so far */
     uint64_t body_bytes;
     bool must_report_pause;             /* the sink was called since the last pause */
@@ -175,8 +175,8 @@ static uint64_t find_never_sent(int fd)
 static int on_socket_close(void *context, curl_socket_t fd)
 {
     struct http_slot *slot = context;
-    /* libcurl may try two addresses at once and close the socket that it opened last: then the fd of the
-     * other socket is unknown, and all written bytes count as sent. */
+    /* libcurl may try two addresses at once and close the socket that it opened last. The fd of the other
+     * socket is then unknown, and all written bytes count as sent. */
     if (fd == slot->fd) {
         uint64_t never_sent = find_never_sent(fd);
         if (never_sent > 0) /* 0 may also mean that there was no connection yet */
@@ -188,9 +188,8 @@ static int on_socket_close(void *context, curl_socket_t fd)
 
 /* ---------------------------------------------------------------- sending */
 
-/* With TLS the kernel gets more bytes than `out`. If the kernel never sent `out` bytes or more, the request
- * is incomplete.
- */
+/* The kernel gets `out` bytes of the request, and more with TLS. If it never sent as many, the request is
+ * incomplete. */
 static void apply_never_sent(struct transfer *transfer)
 {
     if (transfer->slot->never_sent >= transfer->out && transfer->out > 0)
@@ -244,8 +243,8 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
     return (size_t)len;
 }
 
-/* When a kept connection proves dead, libcurl rewinds the body and repeats the request, even a POST. Once the
- * whole request was written, it must not be repeated, so the rewind is refused, which ends the request. */
+/* If a reused connection is dead, libcurl rewinds the body and repeats the request, even a POST. This
+ * function refuses to rewind a request that was written as a whole, which ends the request. */
 static int on_seek(void *context, curl_off_t offset, int origin)
 {
     struct transfer *transfer = context;
@@ -258,9 +257,8 @@ static int on_seek(void *context, curl_off_t offset, int origin)
 
 /* ---------------------------------------------------------------- receiving */
 
-/* libcurl decodes any transfer coding, even one that was not requested. Decompressed text may be a thousand
- * times as long: a few megabytes would cost the time and memory of gigabytes. So only "chunked" is accepted.
- */
+/* libcurl decodes any transfer coding, even one that was not requested, and a few megabytes may decompress to
+ * gigabytes. So only "chunked" is accepted. */
 static bool is_compressed(CURL *easy)
 {
     struct curl_header *coding;
@@ -324,8 +322,8 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
 
 /* ---------------------------------------------------------------- options */
 
-/* These options and those of set_fixed() are set once, for the prototype that all handles are copies of.
- * libcurl 7.88 would refuse CURLOPT_BUFFERSIZE after a failed name lookup. */
+/* Set once, in the prototype of all handles: after a failed name lookup, libcurl 7.88 refuses to set
+ * CURLOPT_BUFFERSIZE. */
 static const struct {
     CURLoption option;
     long value;
@@ -368,8 +366,7 @@ static CURLcode set_fixed(CURL *easy, const struct http_config *config, bool is_
         SET(CURLOPT_CAINFO, is_directory ? NULL : config->ca_path);
         SET(CURLOPT_CAPATH, is_directory ? config->ca_path : NULL);
     }
-    /* The user allows plain HTTP for this machine or a trusted network only; a proxy in the environment would
-     * see the key. With https, the proxy sees only a tunnel. */
+    /* Plain HTTP does not use the proxy of the environment, which would see the key. */
     if (!is_https || config->unix_socket != NULL)
         SET(CURLOPT_PROXY, "");
     if (config->unix_socket != NULL)
@@ -426,7 +423,7 @@ static void report_pause(struct transfer *transfer)
     transfer->must_report_pause = false;
 }
 
-/* A pause begins when the socket has no more bytes, not when libcurl's buffer is empty. */
+/* Reports a pause only if the socket has no more bytes: libcurl's buffer may be empty before. */
 static void wait_for_more(CURLM *multi, struct transfer *transfer)
 {
     int ready = 0;
@@ -519,8 +516,8 @@ static void explain_missing_descriptor(CURLcode code, struct transfer *transfer)
              strerror(errno));
 }
 
-/* libcurl writes "after 3 ms" or "milliseconds", with a new number each time. Without the number, an outage
- * has one reason, which status and log show once. */
+/* libcurl writes "after 3 ms" or "after 3 milliseconds". Without the number, which changes each time, status
+ * and log show the reason of an outage once. */
 static void drop_duration(char *reason)
 {
     char *begin = strstr(reason, " after ");
@@ -556,8 +553,8 @@ static void read_response_headers(CURL *easy, struct http_response *response)
     response->is_html = content_type != NULL && strncasecmp(content_type, "text/html", 9) == 0;
 }
 
-/* Returns true if the kept connection was dead (perhaps another one carried the request), or the server did
- * not answer. If so, connections that were used earlier are dead too. */
+/* Returns true if the reused connection was dead (libcurl may then have opened another), or the server did
+ * not answer. Idle connections are then probably dead, too. */
 static bool has_found_dead_connection(CURL *easy, bool had_connection, int error)
 {
     long connections = 0;
@@ -636,7 +633,8 @@ static struct http_slot *slot_new(struct http_client *client)
     return slot;
 }
 
-/* Takes the idle handles that were last used before `used_ms`; the caller frees them with slots_free(). */
+/* Takes out the idle handles that were last used before `used_ms`; the caller frees them with slots_free().
+ */
 static struct http_slot *take_older_slots_locked(struct http_client *client, int64_t used_ms)
 {
     struct http_slot **at = &client->idle;
@@ -646,7 +644,7 @@ static struct http_slot *take_older_slots_locked(struct http_client *client, int
     return TAKE_PTR(*at);
 }
 
-/* The age includes the time of a suspend, in which the peer or a router may have dropped the connection. */
+/* The age of a connection includes suspends, in which the peer or a router may have dropped it. */
 static struct http_slot *take_slot(struct http_client *client, int64_t idle_max_ms)
 {
     int64_t now_ms = clock_boottime_ms();
@@ -664,7 +662,8 @@ static struct http_slot *take_slot(struct http_client *client, int64_t idle_max_
     return slot != NULL ? slot : slot_new(client);
 }
 
-/* A failed handle is freed, since it caches the server's address; a new handle looks the name up. */
+/* A handle whose request failed is freed, since it caches the server's address; a new one looks the name up.
+ */
 static void put_slot(struct http_client *client, struct http_slot *slot, bool has_failed, bool are_dead)
 {
     struct http_slot *dead = NULL;
@@ -748,8 +747,8 @@ void http_client_perform(struct http_client *client, const struct http_request *
         snprintf(ret->reason, sizeof(ret->reason), "out of memory");
         return;
     }
-    /* libcurl repeats a GET, so half of the time is left for the second attempt. A POST gets most of the
-     * time, since the kernel cannot tell a server that does not read for a while from one that is gone. */
+    /* A GET leaves half of the time for libcurl's second attempt. A POST takes most of the time, since the
+     * kernel cannot tell a server that does not read for a while from one that is gone. */
     int64_t stall_ms = INT64_C(1000) * request->stall_s;
     slot->unacked_ms = is_post ? stall_ms * 5 / 6 : stall_ms / 2;
     set_unacked_limit(slot->fd, slot->unacked_ms);

@@ -35,8 +35,8 @@ struct http_response {
                         on it. If false, the server cannot have acted */
     int status;      /* 0 if the head of a final answer (not 1xx) did not arrive */
     int64_t retry_after_ms;             /* of Retry-After (seconds or date), at most an hour; -1: none */
-    uint64_t sent_bytes;                /* in heads and bodies of the request */
-    uint64_t received_bytes;            /* in heads and bodies of the answer */
+    uint64_t sent_bytes;                /* of heads and bodies, in all attempts of libcurl */
+    uint64_t received_bytes;            /* of heads and bodies */
     bool is_html;                       /* the Content-Type is text/html */
     char etag[HTTP_ETAG_MAX_BYTES];     /* "" if the ETag is missing or too long */
     char reason[HTTP_REASON_MAX_BYTES]; /* a sentence for the user; "" when error is 0 */
@@ -44,15 +44,15 @@ struct http_response {
 
 struct http_client;
 
-/* Makes a client, to be freed with http_client_free(), and copies the configuration. Return: 0; -EINVAL when
- * the URL is not http(s), or the URL or key has a space or control character or is too long; -ENOMEM. */
+/* Copies the configuration. Return: 0; -EINVAL if the URL is not http(s), or the URL or the key is too long,
+ * or has a space or control character; -ENOMEM. */
 int http_client_new(const struct http_config *config, struct http_client **ret_client);
 
 /* Frees the client and wipes the key. No request may be in progress. NULL-safe. */
 void http_client_free(struct http_client *client);
 
-/* Makes one request and waits for its end. The request is not repeated, except by libcurl when a reused
- * connection is dead; libcurl cannot repeat a POST whose whole body was written. */
+/* Makes one request and waits for its end. libcurl repeats the request if a reused connection is dead, but
+ * not a POST that was written as a whole. */
 void http_client_perform(struct http_client *client, const struct http_request *request,
                          struct http_response *ret);
 

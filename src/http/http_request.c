@@ -1,7 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Reads bodies piece by piece, percent-encodes paths and queries, and quotes names in a multipart head.
- */
 #include "http/http_request.h"
 
 #include <errno.h>
@@ -66,8 +63,8 @@ static int append_encoded(struct strbuf *path, const char *text)
 int http_path_add_segment(struct strbuf *path, const char *segment)
 {
     strbuf_append_char(path, '/');
-    /* By RFC 3986, libcurl takes "%2E%2E" for "..", so the dots are encoded twice. No email has the resulting
-     * id. */
+    /* libcurl takes "%2E%2E" for ".." (RFC 3986), so the dots are encoded twice. No email has the id that the
+     * server then reads. */
     if (strcmp(segment, ".") == 0 || strcmp(segment, "..") == 0)
         return append_encoded(path, segment[1] == '.' ? "%2E%2E" : "%2E");
     return append_encoded(path, segment);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The parts of a request: its body, made of several pieces; its path and query; and the head and tail around
- * a file that is sent as multipart/form-data (RFC 7578). Text of strangers (an id, a file's name) is encoded,
- * so that it cannot add a path segment, a parameter or a header line.
+ * The parts of a request: its body, in several pieces; its path and query; and the head and tail around a
+ * file that is sent as multipart/form-data (RFC 7578). Text from strangers (an id, a file's name) is encoded,
+ * so that the text cannot add a path segment, a parameter or a header line.
  */
 #ifndef INBOXFS_HTTP_HTTP_REQUEST_H
 #define INBOXFS_HTTP_HTTP_REQUEST_H
@@ -23,7 +23,8 @@ enum {
 };
 
 /* The body of a request is `head`, then a file, then `tail`. The file has `file_len` bytes, at `file_bytes`
- * or, if `file_bytes` is NULL, at the start of `fd`. The caller keeps all until the request ends. */
+ * or, if `file_bytes` is NULL, at the start of `fd`. All memory and `fd` are borrowed until the request ends.
+ */
 struct http_body {
     const char *content_type; /* NULL if there is no body */
     const void *head;
@@ -41,14 +42,13 @@ typedef int (*http_sink)(void *context, int status, const void *bytes, size_t le
 struct http_request {          /* a POST if it has a body, otherwise a GET */
     const char *target;        /* percent-encoded path and query, appended to the base URL; begins with `/` */
     const char *if_none_match; /* an ETag, or NULL */
-    bool takes_any_type;       /* accepts any content type; otherwise only JSON */
+    bool takes_any_type;       /* the answer may have any content type; otherwise JSON */
     struct http_body body;
     http_sink sink;
-    void (*pause)(void *context); /* called when the sink has got all bytes that arrived: before each wait for
-                                     more, and at the end; or NULL */
+    void (*pause)(void *context); /* called when the sink has got all bytes that have arrived, before each
+                                     wait for more and at the end; or NULL */
     void *context;                /* argument of sink and pause; borrowed */
-    uint64_t max_body_bytes;      /* a longer body ends the request with -EFBIG, at the first bytes if
-                                     Content-Length exceeds the limit */
+    uint64_t max_body_bytes;      /* a longer body, or Content-Length, ends the request with -EFBIG */
     int64_t timeout_ms;           /* for the whole request; 0 for no deadline while it makes progress */
     unsigned int stall_s; /* the request ends after this time with less than 100 bytes a second; 0 if only the
                              deadline ends it */
@@ -60,8 +60,8 @@ struct http_request {          /* a POST if it has a body, otherwise a GET */
 /* Returns the length of the body; 0 if there is none. */
 size_t http_body_len(const struct http_body *body);
 
-/* Reads up to `room` bytes from `position` on. Return: the number of bytes, 0 only at the end; -EIO when the
- * file is shorter than `file_len`; or -errno. */
+/* Reads up to `room` bytes from `position` on. Return: the number of bytes, 0 only at the end; -EIO if the
+ * file is shorter than `file_len`; another -errno. */
 ssize_t http_body_read(const struct http_body *body, size_t position, char *ret_bytes, size_t room);
 
 /* ---------------------------------------------------------------- path and query */
@@ -69,7 +69,7 @@ ssize_t http_body_read(const struct http_body *body, size_t position, char *ret_
 /* Both functions percent-encode (RFC 3986) all bytes except letters, digits and `-._~`. Return: 0 or
  * path->error. */
 
-/* Appends "/" and the segment. The segments "." and ".." are encoded too: they would change the path. */
+/* Appends "/" and the segment. Encodes "." and "..", too, which would change the path. */
 int http_path_add_segment(struct strbuf *path, const char *segment);
 
 /* Appends "?" or "&", then NAME=VALUE. */
@@ -77,17 +77,17 @@ int http_path_add_query(struct strbuf *path, const char *name, const char *value
 
 /* ---------------------------------------------------------------- multipart */
 
-/* The text before and behind the file in a body of one part. The file is not copied. */
+/* The text before and after the file in a body of one part. */
 struct http_multipart {
     char content_type[HTTP_MULTIPART_TYPE_BYTES]; /* Content-Type of the request */
     char head[HTTP_MULTIPART_HEAD_BYTES];
     char tail[HTTP_MULTIPART_TAIL_BYTES];
 };
 
-/* Fills in the three texts. Like in browsers (WHATWG HTML, "multipart form data"), `filename` is raw UTF-8,
- * with %22, %0D and %0A for `"`, CR and LF; other control characters become `_`. A type other than a plain
- * "type/subtype" becomes application/octet-stream. The boundary is random. Return: 0; -ENAMETOOLONG when the
- * head gets too long; -ENOMEM; or -errno of random_hex(). */
+/* Writes `file_name` as browsers do (WHATWG HTML, "multipart form data"): in UTF-8, with %22, %0D and %0A for
+ * `"`, CR and LF. Other control characters become `_`, and a type other than a plain "type/subtype" becomes
+ * application/octet-stream. The boundary is random. Return: 0; -ENAMETOOLONG if the head gets too long;
+ * another -errno. */
 int http_multipart_init(struct http_multipart *multipart, const char *field, const char *file_name,
                         const char *file_type);
 
