@@ -556,29 +556,27 @@ static bool parse_number(const struct option_row *row, const char *text, int64_t
                                     NULL);
 }
 
-/* Sets the value of a row from the text *given, or to the default if *given is NULL. Takes ownership of
- * *given if the value is a text. */
-static int set_value(const struct option_row *row, char **given, void *value)
+/* Sets the value of a row from the text, or to the default if the text is NULL. */
+static int set_value(const struct option_row *row, const char *text, void *value)
 {
     bool is_valid = true;
     /* Only shells replace "~" by the home directory: this program would make a folder of that name. */
-    if (row->kind == OPTION_PATH && *given != NULL &&
-        (**given == '~' || g_str_has_prefix(*given, "local:~") || g_str_has_prefix(*given, "unix:~"))) {
-        log_error("%s: only shells know '~': write the whole path", *given);
+    if (row->kind == OPTION_PATH && text != NULL &&
+        (*text == '~' || g_str_has_prefix(text, "local:~") || g_str_has_prefix(text, "unix:~"))) {
+        log_error("%s: only shells know '~': write the whole path", text);
         return -EINVAL;
     }
-    if (row->kind == OPTION_ADDRESS)
-        is_valid = *given == NULL || address_is_valid(*given);
     if (row->kind == OPTION_FLAG) {
-        *(bool *)value = *given != NULL && strcmp(*given, "yes") == 0;
+        *(bool *)value = g_strcmp0(text, "yes") == 0;
     } else if (row->kind > OPTION_FLAG) {
         *(int64_t *)value = row->default_value;
-        is_valid = *given == NULL || parse_number(row, *given, value);
-    } else if (is_valid) {
-        *(char **)value = TAKE_PTR(*given);
+        is_valid = text == NULL || parse_number(row, text, value);
+    } else {
+        *(char **)value = g_strdup(text);
+        is_valid = row->kind != OPTION_ADDRESS || text == NULL || address_is_valid(text);
     }
     if (!is_valid)
-        log_error("--%s=%s: %s", row->name, *given, row->expected);
+        log_error("--%s=%s: %s", row->name, text, row->expected);
     return is_valid ? 0 : -EINVAL;
 }
 
@@ -630,7 +628,7 @@ static int set_values(struct given *given)
     }
     for (int i = 0; i < OPTION_COUNT && error == 0; i++)
         if (option_rows[i].value != NO_VALUE)
-            error = set_value(&option_rows[i], &given->values[i], (char *)options + option_rows[i].value);
+            error = set_value(&option_rows[i], given->values[i], (char *)options + option_rows[i].value);
     make_absolute(&options->webhook_listen, "unix:");
     make_absolute(&options->ca_file, "");
     if (error == 0 && (options->webhook_listen == NULL) != (options->webhook_secret_file == NULL)) {
