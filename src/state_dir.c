@@ -13,7 +13,6 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -120,7 +119,6 @@ static void log_holder(const char *path, int lock_fd)
  * because `inboxfs check` may hold the lock for a moment (state_dir_find_mount()). */
 static int lock_or_wait(int lock_fd)
 {
-    const struct timespec pause = {.tv_nsec = LOCK_PAUSE_MS * 1000000L};
     for (int tries = 0; flock(lock_fd, LOCK_EX | LOCK_NB) != 0; tries++) {
         char mark = 0;
         if (errno != EWOULDBLOCK && errno != EINTR)
@@ -128,7 +126,7 @@ static int lock_or_wait(int lock_fd)
         bool is_ending = pread(lock_fd, &mark, 1, 0) == 1 && mark == ENDING_MARK;
         if (tries == LOCK_WAIT_MS / LOCK_PAUSE_MS || (tries > 0 && !is_ending))
             return -EBUSY;
-        nanosleep(&pause, NULL);
+        g_usleep(LOCK_PAUSE_MS * 1000);
     }
     if (ftruncate(lock_fd, 0) != 0)
         return -errno;

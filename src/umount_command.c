@@ -16,7 +16,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/sysmacros.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -118,10 +117,9 @@ static int find_mount(const char *path, char **ret_path, dev_t *ret_device)
 /* Returns 0 or -errno, which is logged. */
 static int unmount(const char *path, dev_t device)
 {
-    const struct timespec pause = {.tv_nsec = PAUSE_MS * 1000000L};
     int error = fs_mountpoint_unmount(path);
     for (int tries = 1; error == -EBUSY && tries < TRIES; tries++) {
-        nanosleep(&pause, NULL);
+        g_usleep(PAUSE_MS * 1000);
         error = fs_mountpoint_unmount(path);
     }
     if (error == 0)
