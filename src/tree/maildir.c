@@ -2,16 +2,18 @@
 /*
  * maildir/: each inbox as a Maildir, which mail programs open.
  *
- *     maildir/ADDRESS/{cur,new,tmp}   the messages; a rename changes the marks of one
+ *     maildir/ADDRESS/{cur,new,tmp}   the messages; rename(2) changes the marks of a message
  *     maildir/ADDRESS/.uidvalidity    read by mbsync; not listed
  *
- * Files that programs keep beside these (lock files, sync states, an index) are ordinary files in the state
- * directory; their names start with a dot or with "dovecot". To the kernel they are drafts (drafts.c).
+ * A *local file* is a file that a program keeps beside these (a lock, a sync state, an index): an ordinary
+ * file in the state directory, whose name starts with a dot or with "dovecot". The kernel knows it as a draft
+ * (drafts.c).
  *
- * maildir_memory stores the folder and the marks of each message. It is updated from the store when a folder
- * of a changed inbox is looked up or listed. The size of a message is known only after a fetch, so its lookup
- * fetches it, and the request waits while the kernel has the folder locked. The invalidation of a name would
- * wait for that lock, so in cur and new only attributes and listings are invalidated, which locks no folder.
+ * maildir_memory stores the folder and the marks of each message; lookups and listings of cur, new and tmp
+ * first update it from the store if the inbox changed. The size of a message is known only after a fetch, so
+ * a lookup fetches the message, and waits while the kernel has the folder locked. The invalidation of a name
+ * would wait for that lock, so in cur and new only attributes and listings are invalidated, which locks no
+ * folder.
  *
  * New mail is announced in new, once a program has looked at the Maildir in this mount. The announced file is
  * created without a lasting size: the kernel asks for the size with the next lookup.
@@ -42,8 +44,9 @@ enum {
     MS_PER_S = 1000,
     EMAILS_AT_ONCE = 64,
     UIDS_AT_ONCE = 1000,
-    LOCAL_MAX = 64, /* names of programs' own files in one folder */
-    BOX_LINKS = 5,  /* its name, ".", and ".." in cur, new and tmp; some programs count folders by links */
+    LOCAL_MAX = 64, /* local files in one folder */
+    BOX_LINKS = 5,  /* of a Maildir: its name, ".", and ".." in cur, new and tmp; some programs count folders
+                       by  links */
     UIDVALIDITY_SIZE = 32,               /* of the text, with the NUL */
     LOCAL_PATH_SIZE = 64 + NAME_MAX + 1, /* "files", the inbox, the name of a file */
 };
@@ -103,7 +106,7 @@ static bool holds_messages(uint64_t ino)
            (part_of(ino) == MAILDIR_PART_CUR || part_of(ino) == MAILDIR_PART_NEW);
 }
 
-/* `ino` must be a folder that holds messages. */
+/* `ino` must be that of cur or new. */
 static enum maildir_folder folder_of(uint64_t ino)
 {
     return part_of(ino) == MAILDIR_PART_CUR ? MAILDIR_CUR : MAILDIR_NEW;
@@ -139,9 +142,9 @@ bool maildir_is_shown(const struct tree *tree)
     return store_has_raw(tree->store) && store_knows_all_mail(tree->store);
 }
 
-/* ---------------------------------------------------------------- following the inboxes */
+/* ---------------------------------------------------------------- changes of the inboxes */
 
-/* Notifies the kernel that cur and new changed, if a program has looked at the Maildir. */
+/* Notifies the kernel that cur and new changed. Does nothing if no program has looked at the Maildir. */
 static void notify_messages_changed(struct tree *tree, uint32_t inbox)
 {
     if (!maildir_memory_has_inbox(tree->maildir->memory, inbox))
@@ -168,23 +171,19 @@ void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email)
     notify_changed(tree, node_ino(NODE_MAILDIR_MESSAGE, email));
 }
 
-/* Brings the memory of Maildirs up to date with the emails of the inbox. */
-static int look_through(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
+/* Passes the emails of the inbox to maildir_memory_sync(). */
+static int sync_memory(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
 {
     struct email_view views[EMAILS_AT_ONCE];
     uint64_t next[EMAILS_AT_ONCE];
-    struct maildir_mail mail;
     g_autoptr(GArray) sightings = g_array_new(false, false, sizeof(struct maildir_sighting));
     uint64_t position = 0;
     size_t count;
     while ((count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < count; i++) {
-            uint32_t email = views[i].number;
-            /* Reading the id may wait for the disk, so it is read only for an unknown email. */
-            bool is_known = maildir_memory_find_email(tree->maildir->memory, inbox, email, &mail);
             const struct maildir_sighting sighting = {
-                .email = email,
-                .id = is_known ? NULL : store_get_email_id(tree->store, email),
+                .email = views[i].number,
+                .id = store_get_email_id(tree->store, views[i].number),
                 .epoch_s = views[i].date_ms / MS_PER_S,
             };
             g_array_append_val(sightings, sighting);
@@ -196,7 +195,7 @@ static int look_through(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
                                arrived_ns);
 }
 
-/* Updates the memory from the inbox; waits for the disk if the inbox changed. Return: 0 or -errno. */
+/* Updates the memory if the inbox changed, and then waits for the disk. */
 static int refresh(struct tree *tree, uint32_t inbox)
 {
     struct inbox_view view;
@@ -209,7 +208,7 @@ static int refresh(struct tree *tree, uint32_t inbox)
     int error = maildir_memory_add_inbox(tree->maildir->memory, inbox, view.id);
     bool is_stale = error == 0 && maildir_memory_begin_sync(tree->maildir->memory, inbox);
     if (is_stale)
-        error = look_through(tree, inbox, view.changed_ms * NS_PER_MS);
+        error = sync_memory(tree, inbox, view.changed_ms * NS_PER_MS);
     pthread_mutex_unlock(&tree->maildir->sync_lock);
     if (is_stale)
         notify_messages_changed(tree, inbox);
@@ -223,7 +222,7 @@ static struct timespec timespec_of_ns(int64_t ns)
     return (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
 }
 
-/* Mail that no refresh has found yet already counts as a change of new/. */
+/* While refresh() has to find out what changed, new/ counts as changed. */
 static int64_t changed_ns(struct tree *tree, const struct inbox_view *inbox, enum maildir_part part)
 {
     struct maildir_state state = {.is_stale = true};
@@ -241,7 +240,7 @@ static int64_t changed_ns(struct tree *tree, const struct inbox_view *inbox, enu
     return tree->started_ms * NS_PER_MS;
 }
 
-/* Writes the content of .uidvalidity; returns its length. */
+/* Writes the content of .uidvalidity. Returns its length. */
 static size_t write_uidvalidity_text(struct tree *tree, uint32_t inbox, char ret_text[UIDVALIDITY_SIZE])
 {
     struct maildir_state state = {.uidvalidity = 0};
@@ -262,8 +261,8 @@ static void fill_part(struct tree *tree, const struct inbox_view *inbox, enum ma
         ret->attributes.stat.st_nlink = BOX_LINKS;
 }
 
-/* A message of unknown size gets no inode number: the kernel must look it up before it uses its attributes.
- */
+/* A message of unknown size gets no inode number, so that the kernel looks its name up before it uses the
+ * attributes. */
 static void fill_message(const struct tree *tree, const struct email_view *email,
                          const struct maildir_mail *mail, struct tree_entry *ret)
 {
@@ -323,21 +322,21 @@ static struct maildir_name name_of(const struct maildir_mail *mail)
     return name;
 }
 
-/* ---------------------------------------------------------------- programs' own files */
+/* ---------------------------------------------------------------- local files */
 
-/* notmuch(1) makes its index in the Maildir by default. */
+/* A folder in which notmuch(1) makes its index. */
 static const char notmuch_name[] = ".notmuch";
 
-/* Returns true if a program may have a file or folder of its own with this name. */
+/* Returns true if the folder can have a local file of this name. */
 static bool is_local(uint64_t folder, const char *name)
 {
     return (is_box(folder) || node_kind(folder) == NODE_MAILDIRS) && strcmp(name, uidvalidity_name) != 0 &&
            (name[0] == '.' || strncmp(name, "dovecot", 7) == 0);
 }
 
-/* Writes the path below `root` of struct maildir, by which the table of drafts knows the file, or with "" the
- * path of the folder that holds these files on disk. The folder is named after the inbox's id, since numbers
- * change with each mount. Return: 0 or -ENOENT. */
+/* Writes the path of a local file, from `root` of struct maildir, or if `name` is "", the path of the folder
+ * on the disk that has the local files. That folder is named after the inbox's id, since numbers change with
+ * each mount. Return: 0 or -ENOENT. */
 static int local_path(const struct tree *tree, uint64_t folder, const char *name,
                       char ret_path[LOCAL_PATH_SIZE])
 {
@@ -352,32 +351,32 @@ static int local_path(const struct tree *tree, uint64_t folder, const char *name
     return 0;
 }
 
-/* Opens the folder that holds these files on disk; makes it if `is_made`. Return: a descriptor (caller
- * closes) or -errno. */
-static int open_local(const struct tree *tree, uint64_t folder, bool is_made)
+/* Opens the folder on the disk that has the local files; may make it. Return: a descriptor, which the caller
+ * closes, or -errno. */
+static int open_local(const struct tree *tree, uint64_t folder, bool may_make)
 {
     char path[LOCAL_PATH_SIZE];
     int error = local_path(tree, folder, "", path);
     if (error != 0)
         return error;
-    if (is_made)
+    if (may_make)
         return file_open_dir(tree->maildir->dir_fd, path);
     int fd = openat(tree->maildir->dir_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     return fd < 0 ? -errno : fd;
 }
 
-/* Names of programs' own files at the time when a folder is opened. */
-struct maildir_names {
+/* The state of a listing: the local files when the folder was opened. */
+struct local_files {
     size_t len;
-    struct maildir_local {
+    struct local_file {
         char name[NAME_MAX + 1];
         uint64_t shown_ino;
         mode_t type;
     } items[LOCAL_MAX];
 };
 
-/* The result is empty if the folder does not exist yet or cannot have such files. Return: 0 or -errno. */
-static int list_local(const struct tree *tree, uint64_t folder, struct maildir_names *ret)
+/* The result is empty if `folder` cannot have local files, or never had any. Return: 0 or -errno. */
+static int list_local(const struct tree *tree, uint64_t folder, struct local_files *ret)
 {
     const struct dirent *item;
     ret->len = 0;
@@ -392,7 +391,7 @@ static int list_local(const struct tree *tree, uint64_t folder, struct maildir_n
     while (ret->len < LOCAL_MAX && (errno = 0, item = readdir(dir)) != NULL) {
         if (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0)
             continue;
-        struct maildir_local *local = &ret->items[ret->len++];
+        struct local_file *local = &ret->items[ret->len++];
         snprintf(local->name, sizeof(local->name), "%s", item->d_name);
         local->shown_ino = draft_shown_ino(item->d_ino);
         local->type = DTTOIF(item->d_type);
@@ -411,9 +410,9 @@ static int find_message(struct tree *tree, uint64_t folder, const char *text, st
         !maildir_memory_find_uid(tree->maildir->memory, inbox_of(folder), name.uid, ret_mail))
         return -ENOENT;
     const struct maildir_name known = name_of(ret_mail);
-    bool is_it = maildir_name_is_same_message(&name, &known) && ret_mail->folder == folder_of(folder) &&
-                 ret_mail->has_info == name.has_info && ret_mail->flags == name.flags;
-    return is_it && maildir_mail_is_shown(ret_mail) && ret_mail->email != NUMBER_NONE &&
+    bool is_same = maildir_name_is_same_message(&name, &known) && ret_mail->folder == folder_of(folder) &&
+                   ret_mail->has_info == name.has_info && ret_mail->flags == name.flags;
+    return is_same && maildir_mail_is_shown(ret_mail) && ret_mail->email != NUMBER_NONE &&
                    store_get_email(tree->store, ret_mail->email, ret_email) && is_in_inbox(tree, ret_email)
                ? 0
                : -ENOENT;
@@ -476,7 +475,7 @@ static int lookup_maildir(struct tree *tree, const struct tree_caller *caller, u
     return 0;
 }
 
-/* ---------------------------------------------------------------- mail announced */
+/* ---------------------------------------------------------------- announced mail */
 
 void maildir_email_appeared(struct tree *tree, uint32_t inbox, uint32_t email)
 {
@@ -533,9 +532,10 @@ static int lookup_announced(struct tree *tree, uint64_t folder, const char *name
 
 /* ---------------------------------------------------------------- names made */
 
-static int check_can_make(const struct tree *tree, uint64_t folder)
+/* Return: 0; -ENOSPC when the folder has LOCAL_MAX local files; another -errno. */
+static int check_room(const struct tree *tree, uint64_t folder)
 {
-    struct maildir_names names;
+    struct local_files names;
     int error = list_local(tree, folder, &names);
     return error == 0 && names.len >= LOCAL_MAX ? -ENOSPC : error;
 }
@@ -545,7 +545,7 @@ static int make_local_dir(struct tree *tree, const struct tree_caller *caller, u
 {
     if (!S_ISDIR(what->mode) || !is_local(folder, name) || strcmp(name, notmuch_name) != 0)
         return -EPERM;
-    int error = check_can_make(tree, folder);
+    int error = check_room(tree, folder);
     if (error != 0)
         return error;
     _cleanup_close_ int fd = open_local(tree, folder, true);
@@ -560,13 +560,13 @@ static int create_local(struct tree *tree, const struct tree_caller *caller, uin
                         const char *name, mode_t mode, int flags, struct tree_entry *ret_entry,
                         struct tree_handle **ret_handle)
 {
-    /* A program that creates a file in tmp is about to deliver it. IMAP servers pass EDQUOT to their clients,
-     * but treat other errors as defects. */
+    /* A program creates a file in tmp to deliver mail. IMAP servers pass EDQUOT to their clients, but treat
+     * other errors as defects. */
     if (node_kind(folder) == NODE_MAILDIR && part_of(folder) == MAILDIR_PART_TMP)
         return -EDQUOT;
     if (!is_local(folder, name))
         return -EPERM;
-    int error = check_can_make(tree, folder);
+    int error = check_room(tree, folder);
     if (error != 0)
         return error;
     char path[LOCAL_PATH_SIZE];
@@ -578,12 +578,10 @@ static int create_local(struct tree *tree, const struct tree_caller *caller, uin
                       : draft_create_in(tree, &tree->maildir->root, path, mode, flags, ret_entry, ret_handle);
 }
 
-/* ---------------------------------------------------------------- names removed and renamed: of messages,
- * these are marks */
+/* ---------------------------------------------------------------- removals and renames */
 
-/* The first removal of a message by a mail program only marks it as trashed; emptying the trash removes it
- * from the Maildir. The removal is not refused, because IMAP servers cannot refuse an EXPUNGE, and mbsync(1)
- * would try again each time. */
+/* The first removal of a message only marks it as trashed; the second removes it from the Maildir. Removals
+ * are not refused, because IMAP servers cannot refuse an EXPUNGE, and mbsync(1) would try again each time. */
 static int remove_message(struct tree *tree, uint64_t folder, const char *name)
 {
     struct maildir_mail mail;
@@ -599,7 +597,7 @@ static int remove_message(struct tree *tree, uint64_t folder, const char *name)
     return maildir_memory_mark(tree->maildir->memory, email.inbox, mail.uid, &mark);
 }
 
-/* The new name must belong to the same message: other renames would deliver or remove mail. */
+/* The new name must be one of the same message: other renames would deliver or remove mail. */
 static int mark_message(struct tree *tree, uint64_t folder, const char *name, uint64_t new_folder,
                         const char *new_name)
 {
@@ -647,9 +645,9 @@ static int rename_local(struct tree *tree, uint64_t parent, const char *name, ui
     _cleanup_close_ int fd = open_local(tree, new_parent, true);
     if (fd < 0)
         return fd;
-    /* A file from another folder counts towards LOCAL_MAX unless it replaces one. */
+    /* A local file from another folder counts towards LOCAL_MAX unless it replaces a file. */
     if (parent != new_parent && fstatat(fd, new_name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
-        error = check_can_make(tree, new_parent);
+        error = check_room(tree, new_parent);
     return error != 0 ? error : draft_table_rename(&tree->drafts, root, path, root, new_path, flags);
 }
 
@@ -666,7 +664,6 @@ static int rename_into_maildir(struct tree *tree, const struct tree_caller *call
 
 /* ---------------------------------------------------------------- listings */
 
-/* Updates the folder first; waits for the disk. */
 static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
 {
     struct tree *tree = dir->tree;
@@ -674,7 +671,7 @@ static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
     if (error != 0)
         return error;
     dir->is_lasting = holds_messages(dir->ino);
-    _cleanup_free_ struct maildir_names *names = g_new(struct maildir_names, 1);
+    _cleanup_free_ struct local_files *names = g_new(struct local_files, 1);
     error = list_local(tree, dir->ino, names);
     if (error == 0)
         dir->state = TAKE_PTR(names);
@@ -686,12 +683,13 @@ static void release_maildir_dir(struct tree_dir *dir)
     free(dir->state);
 }
 
-/* Programs' own files come first: their number does not change during a listing. */
+/* Passes the local files, which come first, since their number does not change during a listing. Returns
+ * false if the buffer is full; otherwise *position becomes a position after the local files, from 0 on. */
 static bool put_local(const struct tree_dir *dir, uint64_t *position)
 {
-    const struct maildir_names *names = dir->state;
+    const struct local_files *names = dir->state;
     for (; *position < names->len; ++*position) {
-        const struct maildir_local *item = &names->items[*position];
+        const struct local_file *item = &names->items[*position];
         if (!dir_put_name(dir, item->name, item->shown_ino, item->type, *position + 1))
             return false;
     }
@@ -701,7 +699,7 @@ static bool put_local(const struct tree_dir *dir, uint64_t *position)
 
 static int read_maildirs(struct tree_dir *dir, uint64_t position)
 {
-    size_t local = ((const struct maildir_names *)dir->state)->len;
+    size_t local = ((const struct local_files *)dir->state)->len;
     struct inbox_view view;
     struct tree_entry entry;
     uint64_t next;
@@ -715,7 +713,6 @@ static int read_maildirs(struct tree_dir *dir, uint64_t position)
     return 0;
 }
 
-/* Lists from memory; passes only the name of a message of unknown size. */
 static void read_messages(const struct tree_dir *dir, enum maildir_folder folder, uint64_t position)
 {
     struct tree *tree = dir->tree;
@@ -727,7 +724,7 @@ static void read_messages(const struct tree_dir *dir, enum maildir_folder folder
     struct maildir_mail mail;
     struct tree_entry entry;
     size_t count;
-    /* Spares a search of a long inbox: `new` usually is empty. */
+    /* Spares a walk through a long inbox, since new is usually empty. */
     if (!maildir_memory_get_state(tree->maildir->memory, inbox, &state) || state.present[folder] == 0)
         return;
     while ((count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
@@ -747,13 +744,13 @@ static void read_messages(const struct tree_dir *dir, enum maildir_folder folder
 
 static int read_maildir(struct tree_dir *dir, uint64_t position)
 {
-    size_t local = ((const struct maildir_names *)dir->state)->len;
+    size_t local = ((const struct local_files *)dir->state)->len;
     if (holds_messages(dir->ino))
         read_messages(dir, folder_of(dir->ino), position);
     if (!is_box(dir->ino) || !put_local(dir, &position))
         return 0;
-    /* Passes only names of folders, since their lookup updates the memory. .uidvalidity is not listed:
-     * notmuch(1) would take it for mail. */
+    /* Passes only the names of cur, new and tmp, since their lookup updates the memory. .uidvalidity is not
+     * listed: notmuch(1) would take it for mail. */
     for (uint64_t i = position + MAILDIR_PART_CUR; i < ARRAY_LEN(part_names); i++)
         if (!dir_put_name(dir, part_names[i], part_ino(inbox_of(dir->ino), (enum maildir_part)i), S_IFDIR,
                           i + 1 - MAILDIR_PART_CUR + local))
