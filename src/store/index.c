@@ -204,7 +204,7 @@ static int add_inbox(struct inbox_table *table, const struct inbox_row *row, str
     return 0;
 }
 
-/* Returns NULL if `text` is NULL, `before` if both are equal, otherwise a copy. */
+/* Returns NULL if `text` is NULL, `before` if it equals `text`, otherwise a copy. */
 static const char *copy_if_changed(struct inbox_table *table, const char *before, const char *text)
 {
     if (text == NULL || (before != NULL && strcmp(before, text) == 0))
@@ -306,9 +306,7 @@ void index_release(struct index *index)
 
 /* ---------------------------------------------------------------- the cache */
 
-/* The rows of an undamaged cache never contradict each other: hashes are checked, and rows are written in
- * transactions.
- */
+/* Rows that contradict each other are damage, since rows are written in transactions. */
 static int load_inbox(void *context, const struct inbox_row *row)
 {
     struct index *index = context;
@@ -366,7 +364,7 @@ int index_open(struct index *index, struct clock *clock, const struct store_list
                             .max = {INDEX_EMAILS_MAX, INDEX_BYTES_MAX}};
     pthread_mutex_init(&index->write_lock, NULL);
     pthread_rwlockattr_init(&attributes);
-    /* By default, readers could keep a writer waiting for ever. */
+    /* By default, a stream of readers could block a writer for ever. */
     pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&index->read_lock, &attributes);
     pthread_rwlockattr_destroy(&attributes);
@@ -621,8 +619,8 @@ bool store_get_email(struct store *store, uint32_t email, struct email_view *ret
     return fill_in_email(&store->index, email, ret);
 }
 
-/* If the record is replaced and deleted during the read, the new record is read. The cache has no record of
- * an email that is gone. */
+/* If the record is replaced and deleted during the read, reads the new record. The cache has no record of an
+ * email that is gone. */
 int store_read_email(struct store *store, uint32_t email, char **ret_json, size_t *ret_len)
 {
     struct email_view view = {.record = 0};
@@ -667,7 +665,7 @@ size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_v
     return filled;
 }
 
-/* Releases the lock after every SKIP_MAX entries, so that writers get their turn. */
+/* Releases the lock after every SKIP_MAX entries, so that writers need not wait long. */
 static size_t list_views(struct index *index, uint32_t inbox_number, bool is_quarantined, uint64_t position,
                          struct email_view *ret, uint64_t *ret_positions, size_t max)
 {
@@ -832,7 +830,7 @@ static size_t list_from_locked(const struct index *index, const struct inbox *in
                                int step, uint32_t *ret_emails, size_t max)
 {
     size_t len = 0;
-    /* A position below 0 wraps around to one beyond the end. */
+    /* A position below 0 wraps around to a huge one, which ends the loop. */
     for (size_t looked = 0; looked < max && position < inbox->emails.len;
          looked++, position += (size_t)step) {
         uint32_t email = inbox->emails.order[position];

@@ -4,19 +4,17 @@
  * the start, and answers the functions of store.h. The other units of the store use its tables, its locks,
  * and its listener.
  *
- * Inboxes and emails have numbers. The number of an email is that of its row in the cache. Numbers grow in
- * the order in which emails became known, which is the order of listings; emails that were removed before
- * this start leave gaps. Each inbox finds its emails by file name, and by key (the service's id, or a
- * substitute: email_record.h). A removed email remains in memory, so that it gets its old number and name if
- * it returns.
+ * The number of an email is that of its row in the cache. Numbers grow in the order in which emails became
+ * known, which is the order of listings; emails that were removed before this start leave gaps. Each inbox
+ * finds its emails by file name, and by key (the service's id, or a substitute: email_record.h). A removed
+ * email remains in memory, so that it gets its old number and name if the service lists it again.
  *
- * Sent mail is in the inbox STORE_SENT, which no list of inboxes contains. Sent mail that the user hid is
- * marked as quarantined.
+ * Sent mail is in the inbox STORE_SENT. Sent mail that the user hid is marked as quarantined.
  *
  * There are two locks. A writer holds `write_lock` during the whole change, and `read_lock` for writing only
- * while it changes the memory. A reader holds `read_lock` for reading; a writer may read without it. Order:
- * write_lock, a turn of the cache, read_lock. No thread waits for the disk under read_lock; under
- * write_lock, records are written to the cache and compared with it. No listener is called with a lock held.
+ * while it changes the memory. A reader holds `read_lock` for reading; the holder of `write_lock` need not.
+ * Order: write_lock, a turn of the cache, read_lock. No thread waits for the disk under read_lock. No
+ * listener is called with a lock held.
  *
  * Names, ids and keys live as long as the index. Records do not, so store_read_email() and
  * store_read_inbox() copy them.
@@ -77,7 +75,7 @@ static inline bool email_entry_is_shown(const struct email_entry *entry)
 
 /* All emails, by their numbers. */
 struct email_table {
-    GStringChunk *names;         /* email_table_copy_name() */
+    GStringChunk *names;         /* made by email_table_copy_name() */
     struct email_entry *entries; /* by number; an unused entry has the name NULL */
     uint32_t len;                /* the highest number given so far, plus 1 */
     uint32_t capacity;
@@ -85,8 +83,8 @@ struct email_table {
 
 /* The emails of one inbox. */
 struct email_list {  /* empty: all zeros */
-    uint32_t *order; /* numbers of the emails, ascending */
-    size_t len;      /* including emails that are gone */
+    uint32_t *order; /* numbers of the emails, also of those that are gone, ascending */
+    size_t len;      /* of `order` */
     size_t capacity;
     size_t live;          /* number of emails that are shown */
     size_t quarantined;   /* number of quarantined emails */
@@ -96,10 +94,11 @@ struct email_list {  /* empty: all zeros */
     GHashTable *by_key;   /* a set of their keys, likewise */
 };
 
-/* State from one listing of the inbox to the next. Only the thread that lists the inbox uses it. */
+/* State that lasts from one listing of the inbox to the next. Only the thread that lists the inbox uses the
+ * state. */
 struct listing_state {
     unsigned int max_listed;      /* the highest limit that the service accepts; 0 if it refused none */
-    unsigned int complete_syncs;  /* number of complete syncs; every third forgets the refusals */
+    unsigned int complete_syncs;  /* number of complete syncs */
     bool refuses_quarantine;      /* the service refused to list quarantined emails */
     bool with_quarantined;        /* the last lists were requested with quarantined emails */
     unsigned int complete_limit;  /* limit of the last complete list */
@@ -108,23 +107,23 @@ struct listing_state {
 };
 
 struct inbox {
-    /* A copy of the row in the cache. The table owns the strings, the row owns the JSON. While the inbox is
-     * gone, another inbox may get its name. STORE_SENT has no name. */
+    /* A copy of the row in the cache. inbox_table.texts owns the strings, the row owns the JSON. While the
+     * inbox is gone, another inbox may get its name. STORE_SENT has no name. */
     struct inbox_row row;
     char *folded_name; /* file_name_fold() of the name */
     bool is_unsaved;   /* the row could not be written to the cache */
     struct email_list emails;
-    uint32_t seen_in; /* this and missing_ms: as in struct email_entry, but for lists of inboxes */
-    uint32_t missing_ms;
+    uint32_t seen_in;    /* the last list of inboxes that had the inbox; protected by write_lock alone */
+    uint32_t missing_ms; /* as in struct email_entry, for lists of inboxes */
     struct listing_state listings;
 };
 
 struct inbox_table {
     GPtrArray *items;         /* struct inbox by number, owned; NULL if not used */
-    struct inbox *of_no_name; /* has the emails that name no inbox; NULL before the first of them */
+    struct inbox *of_no_name; /* has the emails that name no inbox; NULL if there never were any */
     struct inbox sent;        /* STORE_SENT, not among the items */
-    GHashTable *by_id;        /* including inboxes that are gone, without of_no_name */
-    GHashTable *by_name;      /* by folded_name, without inboxes that are gone */
+    GHashTable *by_id;        /* also inboxes that are gone, but not of_no_name */
+    GHashTable *by_name;      /* by folded_name; no inboxes that are gone */
     GStringChunk *texts;
 };
 
@@ -156,23 +155,23 @@ struct index {
     struct index_size size;         /* protected by both */
     struct index_size max;          /* bounds of `size`; constant */
     uint64_t next_record;           /* the number of the next record; protected by write_lock */
-    uint32_t last_listing;          /* index_begin_listing(); protected by write_lock */
+    uint32_t last_listing;          /* the last number from index_begin_listing(); protected by write_lock */
     bool is_first_sync_unsaved;     /* is_first_sync_done is not in the cache; protected by write_lock */
-    atomic_bool is_first_sync_done; /* index_end_first_sync() was called since the cache was made */
+    atomic_bool is_first_sync_done; /* store_knows_all_mail() */
     atomic_uint open_jsonl_files;   /* number of open index.jsonl files; records are deleted only while 0 */
-    atomic_uint lost;               /* number of lost records; unless 0, lists accept full answers only */
+    atomic_uint lost;               /* number of lost records; unless 0, the sync requests full answers */
 };
 
 /* ---------------------------------------------------------------- lifecycle and notes */
 
-/* Loads the cache (borrowed; waits for the disk), and renews a damaged one. Call index_release() also after a
- * failure. Return: 0; -ENOMEM; -errno of the cache. */
+/* Loads the cache (borrowed), or renews a damaged cache. Waits for the disk. Call index_release() also after
+ * a failure. Return: 0; -ENOMEM; -errno of the cache. */
 int index_open(struct index *index, struct clock *clock, const struct store_listener *listener,
                const struct event_listener *events, struct cache *cache);
 void index_release(struct index *index);
 
-/* Replaces a damaged cache by a new one (waits for the disk). Records are missing until the next complete
- * lists restore them. Returns true if the cache was damaged and there is a new one. */
+/* If the cache is damaged, replaces it by a new one (waits for the disk), and returns true. Records are
+ * missing until the next complete lists restore them. */
 bool index_renew_cache(struct index *index);
 
 /* Return: 0; -EDQUOT when adding `emails` and `bytes` would exceed the bounds. Call with write_lock held. */
@@ -180,17 +179,17 @@ int index_check_room_locked(const struct index *index, size_t emails, uint64_t b
 
 struct index_size index_get_size(struct index *index);
 
-/* Returns a number for a listing, never 0. Each email that the listing has gets the number as seen_in. */
+/* Returns a number for a listing, never 0. Each email of the answers gets the number as seen_in. */
 uint32_t index_begin_listing(struct index *index);
 
-/* Notes that the first sync has listed all mail, so that mail of inboxes that appear later is announced.
- * Returns true the first time. */
+/* Call when a sync has listed all mail: mail of inboxes that appear later is then announced. Returns true the
+ * first time since the cache was made. */
 bool index_end_first_sync(struct index *index);
 
-/* Notes that the service lists quarantined emails. The first time, reports every inbox as changed. */
+/* Call when the service has listed quarantined emails. The first time, reports every inbox as changed. */
 void index_set_quarantine_shown(struct index *index);
 
-/* Notes that a record could not be read: logs the first one, and makes the next complete list restore it. */
+/* Call when a record could not be read: the next complete list restores the record. Logs the first one. */
 void index_report_lost_record(struct index *index);
 
 /* Deletes replaced records unless an index.jsonl is open (waits for the disk). */
@@ -222,8 +221,8 @@ bool index_has_address(struct index *index, const char *address);
 /* Finds the position of an email in its inbox. Returns false if there is no such email. */
 bool index_find_position(struct index *index, uint32_t email, uint32_t *ret_inbox, size_t *ret_position);
 
-/* Examines `max` positions from `position` on, in steps of `step` (1 or -1), and lists the emails there that
- * are shown. Returns their number. */
+/* Lists the emails that are shown at `max` positions, from `position` on in steps of `step` (1 or -1).
+ * Returns their number. */
 size_t index_list_from(struct index *index, uint32_t number, size_t position, int step, uint32_t *ret_emails,
                        size_t max);
 
@@ -239,16 +238,16 @@ struct email_entry *email_table_find(const struct email_table *emails, uint32_t 
 uint32_t email_list_find_name(const struct email_list *list, const char *name);
 uint32_t email_list_find_key(const struct email_list *list, const char *key);
 
-/* Copies a name and a key, and leaves room between them for the email's number. So the sets of names and keys
- * lead to the number, and need no memory for it. The copy lives as long as the index. */
+/* Copies a name and a key, with room between them for the email's number, which is found from the set of
+ * names or keys in this way. The copy lives as long as the index. Returns NULL when out of memory. */
 const char *email_table_copy_name(struct email_table *emails, const char *name, const char *key);
 
 /* Makes room for `more` emails of an inbox, numbered from `first` on. Return: 0; -ENOMEM; -EOVERFLOW when the
  * numbers run out. */
 int email_table_reserve(struct email_table *emails, struct email_list *list, uint32_t first, uint32_t more);
 
-/* Adds an email, for which there must be room. `number` is at least emails->len. Returns false if the list
- * has an email with this name or key. */
+/* Adds an email. Call email_table_reserve() first. `number` is at least emails->len. Returns false if the
+ * list has an email with this name or key. */
 bool email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
                      const struct email_entry *entry);
 
@@ -260,9 +259,9 @@ void email_list_count_out(struct email_list *list, const struct email_entry *ent
 struct inbox *inbox_table_get(struct inbox_table *table, uint32_t number);
 struct inbox *inbox_table_find_id(const struct inbox_table *table, const char *id);
 
-/* Chooses a safe folder name for `inbox` (NULL if it is new): the address if possible, otherwise made from
- * the id. No other inbox has the name, or a name that differs only in case or normalisation. The caller frees
- * the name. Returns NULL when out of memory. */
+/* Chooses a safe folder name for `inbox` (NULL if the inbox is new): the address if possible, otherwise a
+ * name made from the id. No other inbox has the name, or a name that differs only in case or normalisation.
+ * The caller frees the name. Returns NULL when out of memory. */
 char *inbox_table_choose_name(const struct inbox_table *table, const struct inbox *inbox, const char *id,
                               const char *address);
 
@@ -270,7 +269,7 @@ char *inbox_table_choose_name(const struct inbox_table *table, const struct inbo
  * high, or another inbox has the number or the name; -ENOMEM. */
 int inbox_table_put(struct inbox_table *table, const struct inbox_row *row);
 
-/* Frees the name of an inbox that is gone, so that another inbox may get it. The inbox keeps its number. */
+/* Marks an inbox as gone. It keeps its number, and another inbox may get its name. */
 void inbox_table_remove(struct inbox_table *table, struct inbox *inbox);
 
 #endif

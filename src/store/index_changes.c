@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cache is slow, so it is written before read_lock is taken for writing. Inboxes are added by the
- * service's list, by store_create_inbox(), and by emails that name them.
+ * A change is written to the cache before read_lock is taken for writing, since no reader may wait for the
+ * disk.
  */
 #include "store/index_changes.h"
 
@@ -134,8 +134,8 @@ static void show_item(struct index *index, struct inbox *inbox, const struct ema
     email_list_count_in(&inbox->emails, known);
 }
 
-/* Gives numbers to new emails. An email that another thread has added meanwhile is not new. Return: 0;
- * -EAGAIN when another thread took one of the names. */
+/* Gives numbers to new emails. An email that another thread has added since index_put_email() is not new.
+ * Return: 0; -EAGAIN when another email got one of the names. */
 static int assign_numbers(struct email_batch *batch, const struct index *index, const struct inbox *inbox,
                           uint32_t *ret_added)
 {
@@ -157,8 +157,7 @@ static int assign_numbers(struct email_batch *batch, const struct index *index, 
     return 0;
 }
 
-/* The time grows even if the clock was set back, because it shows the kernel whether a listing is older than
- * the change. */
+/* The time grows even if the clock was set back: the kernel compares it with the time of its listing. */
 static void touch_inbox_locked(struct inbox *inbox, int64_t now_ms)
 {
     inbox->row.changed_ms = inbox->row.changed_ms < now_ms ? now_ms : inbox->row.changed_ms + 1;
@@ -337,20 +336,21 @@ int index_put_email(struct index *index, struct email_batch *batch, uint32_t inb
 
 /* ---------------------------------------------------------------- removing emails */
 
-/* Numbers of listings may wrap around, so their difference is compared. */
+/* The comparison holds when the numbers of listings wrap around. */
 static bool was_seen(uint32_t seen_in, uint32_t since)
 {
     return seen_in != 0 && (int32_t)(seen_in - since) >= 0;
 }
 
-/* Never returns 0. Wraps around after 49 days; callers use differences. */
+/* Never returns 0. Wraps around after 49 days, so callers use differences. */
 static uint32_t short_monotonic_ms(const struct index *index)
 {
     uint32_t now_ms = (uint32_t)clock_monotonic_ms(index->clock);
     return now_ms == 0 ? 1 : now_ms;
 }
 
-/* Returns true if the email or inbox has been missing long enough. The first call notes the time. */
+/* Returns true if the email or inbox has been missing for INDEX_CONFIRM_MS. The first call sets *missing_ms.
+ */
 static bool is_confirmed_gone(uint32_t *missing_ms, uint32_t now_ms)
 {
     if (*missing_ms == 0)
@@ -386,7 +386,7 @@ static size_t find_confirmed_gone(const struct index *index, const struct inbox 
     return len;
 }
 
-/* Ignores errors: after the next start, complete lists will show again that these emails are gone. */
+/* Ignores errors: after the next start, complete lists remove these emails again. */
 static void delete_emails(const struct index *index, const uint32_t *emails, size_t len)
 {
     struct connection *connection = NULL;
@@ -502,8 +502,8 @@ static void write_inbox(struct index *index, struct inbox *inbox)
     inbox->is_unsaved = error != 0;
 }
 
-/* Before the first sync has ended, only inboxes created by this store are announced. A created inbox is not
- * announced again when the service lists it. */
+/* Before the end of the first sync, only inboxes created by this store are announced. When the service lists
+ * a created inbox, it is not announced a second time. */
 static bool is_announced(const struct index *index, const struct inbox *inbox, enum inbox_origin origin,
                          const char *name)
 {

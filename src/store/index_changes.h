@@ -9,14 +9,14 @@
  *
  * A new email gets its file name when it is put into a batch. choose_name() skips the names of all emails of
  * the inbox, also of those removed since the start; a batch that has the name is flushed first. The name is
- * in the email's row, and lasts as long as the cache; index_open() treats two emails of an inbox with one
- * name as damage. email_batch_flush() checks again for keys and names that another thread has added.
+ * in the email's row, and lasts as long as the cache. email_batch_flush() checks again for keys and names
+ * that another thread has added.
  *
- * When an inbox is removed or returns, its emails do as well, and are not reported one by one.
+ * When an inbox is removed or returns, its emails are as well, and are not reported one by one.
  *
- * One complete list without an email or inbox removes nothing: a service that starts may list nothing, or
- * only half, for a while, and a mail program may copy a Maildir in that time. The email or inbox is removed
- * when another complete list lacks it, INDEX_CONFIRM_MS later or more, and no list in between had it.
+ * One complete list without an email or inbox removes nothing, since a service may list only part of the
+ * mail while it starts. The email or inbox is removed when another complete list, INDEX_CONFIRM_MS later or
+ * more, lacks it, and no list in between had it.
  */
 #ifndef INBOXFS_STORE_INDEX_CHANGES_H
 #define INBOXFS_STORE_INDEX_CHANGES_H
@@ -44,7 +44,7 @@ enum index_put {
 struct batch_item {
     enum index_put put;
     uint32_t number;          /* of the email; NUMBER_NONE until the flush gives one to a new email */
-    bool is_new;              /* no email of the inbox has the key, not even a removed one */
+    bool is_new;              /* no email of the inbox, gone or not, has the key */
     size_t offset;            /* of the email's JSON in email_batch.json */
     struct email_entry entry; /* the email's new values */
 };
@@ -60,8 +60,8 @@ struct email_batch {  /* empty: all zeros */
 
 void email_batch_release(struct email_batch *batch);
 
-/* Writes, shows and reports the emails. The batch is then empty, even after a failure: a later list has the
- * emails again. Return: 0; -ENOENT when the inbox is gone; -EAGAIN when another thread took a name of the
+/* Writes, shows and reports the emails. Empties the batch, even after a failure: a later list has the emails
+ * again. Return: 0; -ENOENT when the inbox is gone; -EAGAIN when another thread took a name of the
  * batch; -EOVERFLOW when the numbers run out; -ENOMEM; -errno of the cache, such as -ENOSPC or -EIO. */
 int email_batch_flush(struct email_batch *batch, struct index *index);
 
@@ -93,11 +93,11 @@ bool index_has_key_in_named_inbox(struct index *index, const char *key);
 int index_put_inbox(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
                     uint32_t listing, uint32_t *ret_number);
 
-/* Adds the inbox for emails that name no inbox, or finds it. */
+/* Adds the inbox for emails that name no inbox, unless it exists. Return: as index_put_inbox(). */
 int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number);
 
 /* Call after the complete list of inboxes `listing`. Removes the inboxes that the list confirms to be gone,
- * except those that emails still name. */
+ * except those that are known only from the emails that name them. */
 void index_end_inbox_list(struct index *index, uint32_t listing);
 
 /* Returns how many inbox numbers were given so far. */
@@ -106,10 +106,10 @@ uint32_t index_count_inbox_numbers(struct index *index);
 /* Counts the emails of the inbox that were added, changed or removed since the start. */
 uint64_t index_count_changes(struct index *index, uint32_t number);
 
-/* Notes that all mail of the inbox is known, so that later mail is announced. */
+/* Call when all mail of the inbox is known: later mail is then announced. */
 void index_end_backfilling(struct index *index, uint32_t number);
 
-/* Gives all inboxes later times, since their folders now show other names, and reports each. */
+/* Call when the folders of all inboxes show other names: advances their times, and reports each inbox. */
 void index_touch_inboxes(struct index *index);
 
 #endif

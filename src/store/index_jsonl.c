@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * For an open index.jsonl, memory holds the offset of each line and the number of its record. No record is
- * deleted while the file is open, so a read makes only the lines that it returns. Lines never move: a read
- * at the end first adds lines, in order of date, for the emails that arrived in the meantime.
+ * deleted while the file is open, so a read makes only the lines that it returns. A read at the end first
+ * appends lines, in order of date, for the emails that have arrived since.
  */
 #include "store/store_private.h"
 
@@ -27,10 +27,10 @@ struct store_jsonl {
     struct index *index; /* borrowed; open_jsonl_files counts this file, so no record is deleted */
     uint32_t inbox;
     pthread_rwlock_t lock; /* held for writing while lines are added */
-    uint64_t bytes;        /* size of the file; protected by lock, like all below */
+    uint64_t bytes;        /* of all lines; protected by lock, like all below */
     GArray *lines;         /* struct jsonl_line */
     uint64_t changes;      /* email_list.changes of the inbox when lines were last added */
-    GArray *taken;         /* bytes, with a bit for each position in email_list.order that has a line */
+    GArray *has_line;      /* uint8_t: a bit for each position in email_list.order */
 };
 
 /* ---------------------------------------------------------------- lines */
@@ -43,13 +43,13 @@ static struct jsonl_line *get_line(const struct store_jsonl *file, size_t i)
 /* Appends lines, which are not sorted yet, for the emails that are shown and have no line. */
 static void collect_locked(struct store_jsonl *file, const struct inbox *inbox)
 {
-    g_array_set_size(file->taken, (guint)(inbox->emails.len / 8 + 1));
+    g_array_set_size(file->has_line, (guint)(inbox->emails.len / 8 + 1));
     for (size_t i = 0; i < inbox->emails.len; i++) {
         const struct email_entry *entry = email_table_find(&file->index->emails, inbox->emails.order[i]);
-        uint8_t *taken = &g_array_index(file->taken, uint8_t, i / 8);
-        if (!email_entry_is_shown(entry) || (*taken & 1U << i % 8) != 0)
+        uint8_t *bits = &g_array_index(file->has_line, uint8_t, i / 8);
+        if (!email_entry_is_shown(entry) || (*bits & 1U << i % 8) != 0)
             continue;
-        *taken |= (uint8_t)(1U << i % 8);
+        *bits |= (uint8_t)(1U << i % 8);
         const struct jsonl_line line = {
             .record = entry->record,
             .name = entry->name,
@@ -62,7 +62,7 @@ static void collect_locked(struct store_jsonl *file, const struct inbox *inbox)
     file->changes = inbox->emails.changes;
 }
 
-/* Emails with equal dates are in the order of their names, which do not change between mounts. */
+/* Emails with equal dates are in the order of their names, which are the same in every mount. */
 static int compare_dates(const void *one, const void *other)
 {
     const struct jsonl_line *a = one;
@@ -89,7 +89,7 @@ static int add_lines(struct store_jsonl *file)
     if (!is_gone && inbox->emails.changes != file->changes)
         collect_locked(file, inbox);
     pthread_rwlock_unlock(&index->read_lock);
-    if (file->lines->len > first) /* otherwise the array may have no memory, which qsort() does not accept */
+    if (file->lines->len > first) /* qsort() accepts no NULL, which an empty array may have */
         qsort(get_line(file, first), file->lines->len - first, sizeof(struct jsonl_line), compare_dates);
     for (guint i = first; i < file->lines->len; i++) {
         get_line(file, i)->start = file->bytes;
@@ -107,7 +107,7 @@ int store_jsonl_new(struct store *store, uint32_t inbox, struct store_jsonl **re
     file->inbox = inbox;
     file->changes = UINT64_MAX; /* no lines were added yet */
     file->lines = g_array_new(false, false, sizeof(struct jsonl_line));
-    file->taken = g_array_new(false, true, 1);
+    file->has_line = g_array_new(false, true, 1);
     pthread_rwlock_init(&file->lock, NULL);
     atomic_fetch_add(&store->index.open_jsonl_files, 1);
     int error = add_lines(file);
@@ -126,7 +126,7 @@ void store_jsonl_free(struct store_jsonl *file)
     atomic_fetch_sub(&file->index->open_jsonl_files, 1);
     pthread_rwlock_destroy(&file->lock);
     g_array_unref(file->lines);
-    g_array_unref(file->taken);
+    g_array_unref(file->has_line);
     free(file);
 }
 

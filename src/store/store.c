@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opens, starts and frees the parts of the store together: index, sync, cache and content.
+ * Opens, stops and frees the parts of the store.
  */
 #include "store/store.h"
 
@@ -62,7 +62,7 @@ int store_open(const struct store_config *config, struct store **ret_store, char
 
 void store_stop(struct store *store)
 {
-    contents_stop(store->contents); /* first, since the sync thread may wait for the probe */
+    contents_stop(store->contents); /* ends the probe, which the sync thread may wait for */
     sync_stop(store->sync);
 }
 
@@ -94,7 +94,7 @@ int store_find_by_message_id(struct store *store, const char *message_id, const 
         return error;
     error = -ENOENT;
     for (size_t i = 0; i < len; i++) {
-        /* Only one inbox has the id, so the search may begin with any inbox. */
+        /* Only one inbox has the id. */
         if (error != 0 && store_find_email_by_id(store, 0, email_ids[i], &email) &&
             store_get_inbox(store, email.inbox, &inbox)) {
             bool is_in_inbox = inbox.address != NULL && address_equals(inbox.address, from);

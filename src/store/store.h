@@ -59,13 +59,13 @@ struct inbox_view {
     uint64_t jsonl_bytes; /* size of index.jsonl */
 };
 
-/* Called for each change by the thread that made it, with no lock held. The functions must not block, nor
- * call store_sync(), store_create_inbox() or store_update_inbox(). Emails that an inbox had before it was
- * first listed are reported as one change of the inbox. store_get_email() still finds a removed email. */
+/* Functions that the store calls for each change, from the thread that made the change, with no lock held.
+ * They must not block, nor call store_sync(), store_create_inbox() or store_update_inbox(). Emails that an
+ * inbox had before its first listing are reported as one change of the inbox. */
 struct store_listener {
     void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change);
     void (*email_changed)(void *context, uint32_t email, enum store_change change);
-    /* Sent mail changed; store_get_email() finds it. One call reports the whole first list. */
+    /* One call reports the whole first list of sent mail. */
     void (*sent_changed)(void *context, uint32_t sent, enum store_change change);
     /* The result of store_has_content(), store_has_raw() or store_knows_all_mail() changed. */
     void (*abilities_changed)(void *context);
@@ -115,28 +115,28 @@ bool store_get_email(struct store *store, uint32_t email, struct email_view *ret
 /* Finds an email by id; looks in `inbox` first. */
 bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret);
 
-/* Returns true once a sync has listed all mail of the account since the cache was made. Until then the
- * account may have mail that is not shown. store_listener.abilities_changed reports the change. */
+/* Returns true once a sync has listed all mail of the account since the cache was made.
+ * store_listener.abilities_changed reports the change. */
 bool store_knows_all_mail(struct store *store);
 
 /* Returns the service's id of an email, or NULL if it has none. Valid until store_free(). */
 const char *store_get_email_id(struct store *store, uint32_t email);
 
-/* Reads the JSON of an inbox or email, with a NUL after it; the caller frees it. The JSON of an email is read
- * from the cache (waits for the disk). Return: 0; -ENOENT when there is no such inbox or email; -ENOMEM; -EIO
- * when the cache has lost the record or cannot be read; the next complete sync restores the record. */
+/* Read the JSON of an inbox (from memory) or email (from the disk), with a NUL after it; the caller frees
+ * *ret_json. Return: 0; -ENOENT when there is no such inbox or email; -ENOMEM; -EIO when the cache has lost
+ * the record or cannot be read: the next complete sync restores the record. */
 int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_t *ret_len);
 int store_read_email(struct store *store, uint32_t email, char **ret_json, size_t *ret_len);
 
-/* Fill in at most `max` views from `position` on (0 at first). ret_positions[i] is the position after view i.
- * Positions remain valid while the list changes. Return the number of views, 0 at the end. */
+/* Fill in at most `max` views from `position` on (0: from the beginning). ret_positions[i] is the position
+ * after view i. Positions remain valid while the list changes. Return the number of views, 0 at the end. */
 size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_view *ret,
                           uint64_t *ret_positions, size_t max);
 size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
                          uint64_t *ret_positions, size_t max);
 
-/* Like the functions above, for quarantined emails. store_shows_quarantine() returns true once the service
- * has answered a request for quarantined emails. */
+/* Find and list quarantined emails, which the functions above skip. store_shows_quarantine() returns true
+ * once the service has answered a request for quarantined emails. */
 bool store_shows_quarantine(struct store *store);
 bool store_find_quarantined(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
 size_t store_list_quarantined(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
@@ -145,7 +145,8 @@ size_t store_list_quarantined(struct store *store, uint32_t inbox, uint64_t posi
 /* The inbox STORE_SENT has all sent mail that the service lists, even if it was sent elsewhere. No function
  * lists or finds this inbox itself. */
 bool store_find_sent_by_id(struct store *store, const char *id, struct email_view *ret);
-/* Hides sent mail permanently, even if the service has not listed it yet. Waits for the disk. */
+/* Hides an email of STORE_SENT, now or when the service lists it. Waits for the disk. Ignores errors: the
+ * email is then shown again. */
 void store_hide_sent(struct store *store, const char *id);
 
 /* Opens the index.jsonl of an inbox: one line of compact JSON for each record, in order of date, with the
@@ -161,9 +162,9 @@ int store_jsonl_read(struct store_jsonl *file, uint64_t offset, char *ret_bytes,
 /* Returns when the set of inboxes last changed: the mtime of inboxes/. */
 int64_t store_inboxes_changed_ms(struct store *store);
 
-/* Syncs one inbox (by folder name) or, with NULL, everything, completely (waits for the network). With NULL
- * it also waits for the probe of content (store_content.h). Concurrent callers share a sync that starts
- * after their calls. Return: 0; -ENOENT when there is no such inbox; -EHOSTUNREACH when the service cannot be
+/* Lists all mail of one inbox (by folder name), or of all inboxes if `inbox_name` is NULL, and then probes
+ * the service (store_content.h). Waits for the network. Concurrent callers share a sync that starts after
+ * their calls. Return: 0; -ENOENT when there is no such inbox; -EHOSTUNREACH when the service cannot be
  * reached; -EACCES when it refuses the key; -EAGAIN when it is busy; -EINTR when cancelled; -EIO when an
  * answer cannot be used. The caller frees *ret_reason. */
 int store_sync(struct store *store, const char *inbox_name, struct cancel *cancel, char **ret_reason);
@@ -172,8 +173,8 @@ int store_sync(struct store *store, const char *inbox_name, struct cancel *cance
  * not wait. Calls before the sync begins share it; such syncs begin at least a quarter of a second apart. */
 void store_request_sync(struct store *store, const char *inbox_id);
 
-/* Reports whether a request of the outbox reached the service. If the store assumes the contrary, the sync
- * thread lists one email to find out (contact.h). Does not wait. */
+/* Reports whether a request of the outbox reached the service. If store_is_offline() contradicts the report,
+ * the sync thread checks the service (contact.h). Does not wait. */
 void store_report_contact(struct store *store, bool is_reached);
 /* Returns true unless the last answers showed that the service works and takes the key. Does not wait. */
 bool store_is_offline(struct store *store);
@@ -198,10 +199,11 @@ int store_update_inbox(struct store *store, uint32_t inbox, const char *text, si
 int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct cancel *cancel,
                      char **ret_reason);
 
-/* Finds the sending address for a message: `address` if an inbox has it, or if GET /inbox has not answered
- * yet; if `address` is NULL, that of the only inbox. For an unknown address it lists the inboxes again, since
- * the inbox may be new (waits for the network, 5 s, while online). The caller frees *ret_address. Return: 0;
- * -EADDRNOTAVAIL when there is no such inbox, or `address` is NULL and there is not exactly one; -ENOMEM. */
+/* Finds the sending address for a message: `address` if an inbox has this address, or if GET /inbox has not
+ * answered yet; if `address` is NULL, the address of the only inbox. If the address is unknown, lists the
+ * inboxes again, since the inbox may be new (waits for the network, 5 s, while online). The caller frees
+ * *ret_address. Return: 0; -EADDRNOTAVAIL when there is no such inbox, or `address` is NULL and there is not
+ * exactly one; -ENOMEM. */
 int store_find_sender(struct store *store, const char *address, char **ret_address);
 
 /* Finds the email with a Message-ID (without brackets) in the inbox with the address `from`. Only emails
@@ -218,7 +220,7 @@ enum {
 struct store_search {
     uint32_t *emails;
     size_t len;
-    bool is_truncated;     /* other emails match too, or may match */
+    bool is_truncated;     /* other emails match, or may match */
     bool is_service_asked; /* the service answered; otherwise only the local index was searched */
 };
 
@@ -236,7 +238,7 @@ struct store_status {
     int64_t next_poll_ms; /* realtime of the next poll, the current time during a poll; 0 for no polls */
     size_t inboxes;
     size_t emails;
-    size_t kept_emails; /* emails that count towards the bound, including those that are gone */
+    size_t kept_emails; /* emails that count towards kept_emails_max, including those that are gone */
     size_t kept_emails_max;
     uint64_t kept_bytes; /* size of the records of emails and inboxes */
     uint64_t kept_bytes_max;

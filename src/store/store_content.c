@@ -29,7 +29,7 @@
 #include "store/store_private.h"
 
 enum {
-    LOADED_MAX_BYTES = 8 * 1024 * 1024,         /* of texts in memory, besides those of open files */
+    LOADED_MAX_BYTES = 8 * 1024 * 1024,         /* of the texts in contents.loaded */
     CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* of an attachment or a raw message */
     HEAD_MAX_BYTES = 16 * 1024 * 1024,
     MESSAGE_HEAD_BYTES = 64 * 1024, /* the start of a raw message, which is searched for the Message-ID */
@@ -37,19 +37,19 @@ enum {
     READER_WAIT_MS = 30 * 1000,
     READER_TRANSFERS_MAX = 16,
     ATTEMPTS_MAX = 3,             /* requests for one part while the service is busy */
-    LATER_MS = 500,               /* pause between attempts unless the answer has a Retry-After */
-    LATER_MAX_MS = 10 * 1000,     /* after a longer Retry-After there is no further attempt */
+    PAUSE_MS = 500,               /* between attempts unless the answer has a Retry-After */
+    PAUSE_MAX_MS = 10 * 1000,     /* after a longer Retry-After there is no further attempt */
     TOO_LONG_MAX = 64,            /* number of parts that are remembered as too long */
     TOO_LONG_MS = 60 * 60 * 1000, /* time until such a part may be requested again */
 
     AHEAD_AT_ONCE = 50,                /* threads that fetch ahead; bounds JSON in memory to 100 MB */
     AHEAD_MAX_BYTES = 2 * 1024 * 1024, /* JSON of one part; ahead_file_max_bytes() bounds files */
     AHEAD_QUEUE_MAX = 1000,            /* parts to be fetched ahead */
-    AHEAD_EMAILS = 128,                /* bound of the emails that are fetched ahead of one reader */
+    AHEAD_EMAILS = 128,                /* emails fetched ahead of one reader, at most */
     AHEAD_PER_EMAIL = 16,              /* emails to fetch ahead for each email that the reader has read */
     STREAMS_MAX = 8,                   /* readers that are followed at the same time */
     STREAM_STRIDE_MAX = 8,             /* positions that a reader may skip, in either direction */
-    STREAM_LEN_TO_BEGIN = 2,           /* emails to be read after the first before any is fetched ahead */
+    STREAM_LEN_TO_BEGIN = 2,           /* fetching ahead begins when a stream has this `len` */
 
     PROBE_EMAILS_MAX = 4,
     PROBES_SPARED_MAX = 20,
@@ -74,15 +74,15 @@ struct too_long {
 };
 
 /* A program (grep -r, tar, a mail program) that reads the same part of an inbox's emails in one direction.
- * Parallel processes may overtake each other: a read a little behind the last one changes nothing. A program
- * that changes direction becomes a new stream after STREAM_STRIDE_MAX positions. */
+ * A read up to STREAM_STRIDE_MAX positions back is ignored, since parallel processes may overtake each other;
+ * a read farther back begins a new stream. */
 struct read_stream {
     uint32_t inbox;
     enum content_part part;
     size_t position;  /* position of the email that was read last */
     int step;         /* 1 or -1; 0 if not known yet */
     unsigned int len; /* number of emails read after the first one */
-    size_t covered;   /* number of positions beyond `position` that were fetched ahead */
+    size_t covered;   /* number of positions beyond `position` whose emails were fetched ahead */
     uint64_t used;    /* contents.stream_uses at the last use; 0 if never used */
 };
 
@@ -95,12 +95,12 @@ struct contents {
     struct worker_pool *ahead_pool;  /* transfers ahead of readers */
     atomic_bool has_content;
     atomic_bool has_raw;
-    atomic_bool must_probe;     /* has_content and has_raw may be wrong */
+    atomic_bool must_probe;     /* a read failed with -ENOENT, so has_content and has_raw may be wrong */
     uint64_t missing;           /* hash of the emails that the last probe found without content, or 0 */
-    unsigned int probes_spared; /* probes skipped because of `missing`; used by the probe alone */
+    unsigned int probes_spared; /* probes skipped because of `missing` */
 
     pthread_mutex_t lock;
-    pthread_cond_t stopped; /* signalled with is_stopping */
+    pthread_cond_t stopped; /* signalled when is_stopping is set */
     bool is_stopping;       /* protected by lock, like all below */
     GHashTable *loaded;     /* struct store_content (texts) by number of the email; owns references */
     GQueue loaded_order;    /* the members of `loaded`, oldest first */
@@ -113,15 +113,14 @@ struct contents {
     size_t too_long_next; /* modulo TOO_LONG_MAX, the index of the next entry to overwrite */
 };
 
-/* A fetch of one part of an email, which all readers of the part share. No reader owns the transfer: if a
- * reader times out, the transfer continues for later readers. A transfer that has not begun when its last
- * reader leaves is withdrawn. */
+/* A fetch of one part of an email, which all readers of the part share. If a reader times out, the transfer
+ * continues for later readers. A transfer that has not begun when its last reader leaves is withdrawn. */
 struct content_transfer {
     struct worker_job job; /* first, since run_transfer() casts it */
     struct contents *contents;
     struct content_request request; /* owns its strings */
     pthread_cond_t done;
-    unsigned int references; /* one of the job, one of each reader; protected by the lock, like all below */
+    unsigned int references; /* of the job and of each reader; protected by contents.lock, like all below */
     bool is_done;
     int error;                     /* valid when done */
     struct store_content *content; /* valid when done without an error */
@@ -170,7 +169,7 @@ static size_t count_memory_bytes(const struct store_content *content)
     return bytes;
 }
 
-/* Adds texts to `loaded`. Drops the oldest while all exceed the bound, but never the newest. */
+/* Adds texts to `loaded`, and removes the oldest while `loaded` exceeds its bound. */
 static void remember_texts_locked(struct contents *contents, struct store_content *content)
 {
     if (g_hash_table_contains(contents->loaded, GUINT_TO_POINTER(content->email)))
@@ -208,7 +207,7 @@ static int load_part(struct contents *contents, const struct content_request *re
 
 /* ---------------------------------------------------------------- asking the service */
 
-/* Bounds each file, so that the unfinished ones, which the cache does not count yet, fit into the cache. */
+/* AHEAD_AT_ONCE unfinished files, which the cache does not count yet, together fit into the cache. */
 static uint64_t ahead_file_max_bytes(const struct contents *contents)
 {
     uint64_t share = contents->cache.max_bytes / AHEAD_AT_ONCE;
@@ -297,8 +296,8 @@ static int request_with_retries(struct contents *contents, const struct content_
     for (int attempt = 1;; attempt++) {
         struct service_result result = {.outcome = SERVICE_RETRY};
         int error = request_once(contents, request, answer, &result);
-        bool is_busy = error == 0 && result_is_busy(&result) && result.retry_after_ms <= LATER_MAX_MS;
-        int64_t delay_ms = result.retry_after_ms >= 0 ? result.retry_after_ms : LATER_MS;
+        bool is_busy = error == 0 && result_is_busy(&result) && result.retry_after_ms <= PAUSE_MAX_MS;
+        int64_t delay_ms = result.retry_after_ms >= 0 ? result.retry_after_ms : PAUSE_MS;
         if (error == 0) {
             contact_report(&contents->store->contact, &result);
             error = result_errno_of_content(&result);
@@ -319,8 +318,8 @@ static void content_answer_release(struct content_answer *answer)
     store_content_unref(answer->content);
 }
 
-/* Stores the part before a reader gets it, so that a search finds every text that was read. After an error of
- * the disk the part is not stored, and the next read fetches it again. */
+/* Stores the part before a reader gets the part, so that a search finds every text that was read. Ignores an
+ * error of the disk: the next read then fetches the part again. */
 static int fetch_and_store(struct contents *contents, const struct content_request *request,
                            struct content_answer *answer)
 {
@@ -382,7 +381,7 @@ static bool is_too_long_locked(const struct contents *contents, const struct con
     return false;
 }
 
-/* Nothing is fetched ahead while the service is busy or unreachable, since readers would then wait longer. */
+/* Fetching ahead from a busy service would make readers wait longer. */
 static int check_may_request(struct contents *contents, const struct content_request *request)
 {
     struct contact *contact = &contents->store->contact;
@@ -472,8 +471,8 @@ static int join_transfer_locked(struct contents *contents, const struct content_
     return 0;
 }
 
-/* Drops a reference. Withdraws a transfer that has not begun and has no other reader. Otherwise, readers that
- * give up on a slow service would leave an ever longer queue. */
+/* Drops a reference. Withdraws a transfer that has not begun and has no other reader: the queue would grow
+ * while readers give up on a slow service. */
 static void leave_transfer_locked(struct content_transfer *transfer)
 {
     struct contents *contents = transfer->contents;
@@ -529,7 +528,7 @@ static int fetch_part(struct contents *contents, const struct content_request *r
     bool was_ahead;
     int error;
     LOCK_GUARD(&contents->lock);
-    do /* a transfer that failed only because it was ahead of readers is repeated for this reader */
+    do /* until the transfer did not fail by the bounds for fetching ahead */
         error = await_transfer_locked(contents, request, until_ms, cancel, ret_content, &was_ahead);
     while ((error == -EFBIG || error == -EAGAIN) && was_ahead);
     return error;
@@ -579,10 +578,10 @@ static size_t distance(size_t one, size_t other)
     return one > other ? one - other : other - one;
 }
 
-/* Finds the stream that this position continues. If there is none, returns NULL or, if `is_new`, turns the
- * least recently used stream into a new one. */
+/* Finds the stream that this position continues. If there is none: returns NULL, or replaces the least
+ * recently used stream if `may_begin`. */
 static struct read_stream *find_stream_locked(struct contents *contents, uint32_t inbox,
-                                              enum content_part part, size_t position, bool is_new)
+                                              enum content_part part, size_t position, bool may_begin)
 {
     struct read_stream *oldest = &contents->streams[0];
     for (size_t i = 0; i < STREAMS_MAX; i++) {
@@ -593,14 +592,14 @@ static struct read_stream *find_stream_locked(struct contents *contents, uint32_
         if (stream->used < oldest->used)
             oldest = stream;
     }
-    if (!is_new)
+    if (!may_begin)
         return NULL;
     *oldest = (struct read_stream){.inbox = inbox, .part = part, .position = position};
     return oldest;
 }
 
-/* Moves the stream to the position. Returns the number of emails to fetch ahead, which is 0 until the reader
- * has read half of the emails fetched before. */
+/* Moves the stream to the position. Returns the number of emails to fetch ahead: 0 until the reader has read
+ * half of the emails that were fetched ahead before. */
 static size_t advance_stream_locked(struct contents *contents, struct read_stream *stream, size_t position,
                                     uint32_t ret_emails[AHEAD_EMAILS])
 {
@@ -724,7 +723,7 @@ int store_content_read_head(const struct store_content *content, struct email_co
 
 /* ---------------------------------------------------------------- the probe */
 
-/* The result of a probe is written to the cache, for the next mount. */
+/* Marks in the cache, for the next mount. */
 static const char content_mark[] = "has_content";
 static const char raw_mark[] = "has_raw";
 
@@ -746,8 +745,8 @@ static struct service_capabilities get_capabilities(const struct contents *conte
     return capabilities;
 }
 
-/* Fetches one part without looking into the cache. A long part ends with -EFBIG, which also proves that the
- * service has the part. */
+/* Fetches one part, even if the cache has the part. Returns -EFBIG for a long part, which also proves that
+ * the service has the part. */
 static int probe_part(struct contents *contents, uint32_t email, enum content_part part,
                       struct cancel *cancel)
 {
@@ -769,8 +768,8 @@ static void probe_emails(struct contents *contents, bool is_in_doubt, struct can
     uint32_t emails[PROBE_EMAILS_MAX];
     size_t len = index_pick_emails(index, emails, PROBE_EMAILS_MAX);
     uint64_t hash = hash_bytes(1, emails, len * sizeof(*emails));
-    /* Emails without content do not prove that the service has no content. The same emails are probed again
-     * only every 20th time. */
+    /* Emails without content do not prove that the service has none. The same emails are probed again only
+     * every PROBES_SPARED_MAX-th time. */
     if (!is_in_doubt && hash == contents->missing && ++contents->probes_spared < PROBES_SPARED_MAX)
         return;
     bool is_sure = false;

@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The content of an email consists of parts: its texts, its attachments, its raw message. The first read of a
- * part fetches the part from the service; threads that read the part at the same time share that transfer.
- * The cache then keeps the part, within a bound (content_cache.h), and later reads do not need the service.
- * Content never changes under an email's id; a part that was removed to make room is fetched again. When a
- * program reads the emails of a listing in order, the next emails are fetched ahead.
+ * part fetches the part from the service; threads that read the part at the same time share one transfer. The
+ * cache keeps the part, within a bound (content_cache.h), for later reads. Content never changes under an
+ * email's id. When a program reads the emails of a listing in order, the next emails are fetched ahead.
  *
- * After a sync, a probe asks for the content of some listed emails. The probe shows whether the service
- * offers content and raw messages at all.
+ * After a sync, the probe requests the content of some listed emails, to learn whether the service offers
+ * content and raw messages at all.
  *
  * The functions that wait return 0 or:
  * -ENOENT when the service has no such email or attachment, or offers no content at all;
@@ -24,13 +23,12 @@
 #include "store/content_cache.h"
 #include "store/store.h"
 
-/* Returns true if the service is known to have content, or raw messages. Until the first probe of this mount
- * the answer is that of an earlier mount. Returns false if store_config turns content off. Does not wait.
- * store_listener.abilities_changed reports changes. */
+/* Return true if the last probe, in this or an earlier mount, found content or raw messages; false if
+ * store_config turns content off. Do not wait. store_listener.abilities_changed reports changes. */
 bool store_has_content(struct store *store);
 bool store_has_raw(struct store *store);
 
-/* A part of one email: immutable, with a reference count, and independent of the cache. */
+/* A part of one email. It is immutable, and remains valid when the cache removes the part. */
 struct store_content {
     atomic_uint references;
     uint32_t email;
@@ -45,13 +43,13 @@ int store_content_get(struct store *store, uint32_t email, struct cancel *cancel
 /* Like store_content_get(), for the attachment with this content_entry.id, or the raw message (NULL). */
 int store_content_get_bytes(struct store *store, uint32_t email, const char *attachment_id,
                             struct cancel *cancel, struct store_content **ret_content);
-/* Gets only the length in bytes. Does not read the bytes of a part that is in the cache. */
+/* Gets the length in bytes of a part, as store_content_get_bytes() would; reads no bytes from the cache. */
 int store_content_get_len(struct store *store, uint32_t email, const char *attachment_id,
                           struct cancel *cancel, uint64_t *ret_len);
 /* NULL-safe. */
 void store_content_unref(struct store_content *content);
 
-/* Reads the headers that a reply needs, without texts and attachments. The caller releases `ret_head`.
+/* Reads the headers that a reply needs; texts and attachments are left empty. The caller releases `ret_head`.
  * Return: 0; -EIO when the content has no headers or they cannot be read. */
 int store_content_read_head(const struct store_content *content, struct email_content *ret_head);
 
