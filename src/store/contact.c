@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The outcomes of requests show whether the service can be reached and takes the key. The first request of a
- * mount also shows whether the cache belongs to the key's account.
+ * Outcomes of requests, and the first request of a mount, which shows whether the cache belongs to the key's
+ * account.
  */
 #include "store/contact.h"
 
@@ -137,7 +137,7 @@ static int ignore_record(void *context, struct email_record *record)
     return 0;
 }
 
-/* Every service can list mail, and refuses to list it without a valid key. */
+/* Every service can list mail, and requires a valid key for that. */
 static void list_one_email(struct mail_service *service, struct cancel *cancel, struct service_result *ret)
 {
     const struct email_query query = {.inbox_id = NULL, .limit = 1};
@@ -160,7 +160,7 @@ void contact_check(struct contact *contact, struct mail_service *service, struct
 
 struct first_contact {
     struct mail_service *service;
-    GArray *inboxes; /* struct inbox_record; kept, so that they are checked before the index changes */
+    GArray *inboxes; /* struct inbox_record; they are checked before the index changes */
     bool is_listed;  /* `inboxes` is complete */
     struct service_result result;
 };

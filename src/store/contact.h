@@ -3,11 +3,11 @@
  * The contact knows whether the service can be reached, for status.json, events, search and content.
  *
  * Each part of the store reports the outcomes of its requests by contact_report(). An answer that shows that
- * the service works and takes the key makes it online; a failed connection, or a refusal of the key, makes it
- * offline. Each change makes one event; an `online` event comes only after an `offline` event. The outbox
- * makes requests of its own; if their outcomes contradict the contact, the sync thread calls contact_check().
+ * the service works and takes the key makes the contact online; a failed connection, or a refusal of the key,
+ * makes it offline. Each change is an `online` or `offline` event; the first event is an `offline` event. If
+ * outcomes of the outbox contradict the contact, the sync thread calls contact_check().
  *
- * For a while the contact also remembers that no connection could be made, so that readers get the error
+ * For some seconds the contact also remembers that no connection could be made, so that readers get the error
  * without another attempt; and that the service was busy, so that nothing is fetched ahead of readers.
  */
 #ifndef INBOXFS_STORE_CONTACT_H
@@ -30,7 +30,7 @@ enum contact_state {
 
 struct contact {
     const struct index *index;    /* borrowed, for its clock and its listeners */
-    pthread_mutex_t lock;         /* no other lock is taken while it is held */
+    pthread_mutex_t lock;         /* a leaf: no lock is taken while it is held */
     enum contact_state state;     /* protected by lock, like all below */
     int64_t last_answer_ms;       /* realtime; 0 if there was none */
     int64_t unreachable_until_ms; /* monotonic, like busy_until_ms */
@@ -46,8 +46,8 @@ void contact_release(struct contact *contact);
 void contact_report(struct contact *contact, const struct service_result *result);
 /* Makes the contact offline after several failures. `reason` is truncated if it is too long. */
 void contact_report_offline(struct contact *contact, const char *reason);
-/* Reports the end of a sync of everything. `reason`: why the sync lacks something; NULL if it is complete. An
- * unusable answer does not make the service offline, but status.json shows the reason. */
+/* Reports the end of a sync of everything. `reason`: why the sync lacks something, for status.json; NULL if
+ * the sync is complete. */
 void contact_report_sync(struct contact *contact, const char *reason);
 
 /* Lists one email, and reports the outcome (waits for the network). */

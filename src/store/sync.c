@@ -28,8 +28,8 @@ enum {
     FIRST_LIMIT = 100,
     LIMIT_MAX = 10 * 1000 * 1000,
     GROWTH_NEWEST = 4,
-    GROWTH_COMPLETE = 100 * 1000, /* large: the second answer is complete, and few records arrive twice */
-    GROWTH_CAREFUL = 4,           /* growth after the service refused a limit */
+    GROWTH_COMPLETE = 100 * 1000, /* large, so that few records arrive twice */
+    GROWTH_CAREFUL = 4,           /* after the service refused a limit */
     REFUSAL_SYNCS = 3,            /* every third complete sync repeats refused requests */
     LISTINGS_AT_ONCE = 4,
     NOT_MODIFIED = 304,
@@ -43,27 +43,27 @@ enum {
         60 * 1000, /* pause between lists of inboxes if there are more than INBOXES_LISTED_MAX */
     ROUND_REQUESTS_PER_S = 20,
     BACKOFF_MIN_MS = 1000,
-    BACKOFF_MAX_MS = 10 * 1000, /* unless the poll interval is longer; a failed connection adds 5 s */
+    BACKOFF_MAX_MS = 10 * 1000, /* unless the poll interval is longer */
     SETTLE_MS = 500, /* pause after a change of the network, which the kernel reports in several steps */
     NETWORK_PACE_MS = 10 * 1000, /* while online, since router advertisements and containers cause changes */
     JITTER_PARTS = 10,           /* the poll interval varies by up to a tenth, either way */
     REQUESTS_PACE_MS = 250,
 };
 
-/* A request for a pass. An awaited request is on the stack of the waiting thread; the others are freed when
- * they are done. */
+/* A request for a pass. An awaited request is on the stack of the waiting thread; the sync frees the others.
+ */
 struct sync_request {
     uint32_t inbox; /* or SYNC_ALL */
     enum sync_depth depth;
     bool is_awaited;
     bool is_done;
     int error;
-    char *reason; /* for `error`; freed by the waiting thread; NULL if none waits */
+    char *reason; /* for `error`; the waiting thread frees it; NULL if the request is not awaited */
 };
 
 /* A round of complete lists of many inboxes, a few with each poll (sync.h). */
 struct sync_round {
-    uint32_t next; /* number of the next inbox to list; 0 if the next part begins a round */
+    uint32_t next; /* number of the next inbox to list; 0 at the beginning of a round */
     bool has_failed;
     unsigned int lost;          /* index.lost when the round began */
     bool has_list;              /* the last request for the list of inboxes succeeded */
@@ -74,7 +74,7 @@ struct sync_round {
 struct sync {
     struct store *store;  /* borrowed */
     struct clock *clock;  /* borrowed */
-    struct cancel cancel; /* cancels the current request to the service */
+    struct cancel cancel; /* set by sync_stop(); cancels requests to the service */
     pthread_t thread;
 
     pthread_mutex_t lock;
@@ -86,9 +86,9 @@ struct sync {
     int64_t index_due_ms;    /* next work on the search index; CLOCK_FOREVER if the index is up to date */
     GQueue waiting;          /* struct sync_request, for the next pass */
     GQueue running;          /* struct sync_request that the current pass serves */
-    int64_t requests_due_ms; /* earliest pass for a request that is not urgent */
+    int64_t requests_due_ms; /* earliest pass for requests of the newest mail */
     struct backoff backoff;
-    struct sync_round round;       /* not locked, since only the sync thread uses the round */
+    struct sync_round round;       /* used by the sync thread alone, without the lock */
     int64_t next_ms;               /* next poll; CLOCK_FOREVER if there are no polls */
     int64_t asked_until_ms;        /* the service asked that no poll begin before this time */
     int64_t network_due_ms;        /* earliest poll for a change of the network while online */
@@ -107,7 +107,7 @@ struct sync_pass {
     char *reason;           /* reason for `error`, or why a list is incomplete; or NULL */
     int64_t retry_after_ms; /* pause that the service asked for, or -1 */
     bool has_answer;        /* result_is_answer() was true for a request */
-    bool must_wait; /* further requests would fail: the pass ends, and the next waits for the backoff */
+    bool must_wait;         /* further requests would fail: the pass ends, and the backoff delays the next */
 };
 
 /* ---------------------------------------------------------------- one answer */
@@ -145,7 +145,7 @@ static int flush_batch(struct mail_listing *listing)
 static int put_email(struct mail_listing *listing, uint32_t inbox, struct email_record *record)
 {
     enum index_put outcome;
-    /* An email that the service lists without with_invalid is not quarantined, whatever its status. */
+    /* A list without with_invalid has no quarantined emails, whatever their status. */
     if (inbox != STORE_SENT && !listing->with_quarantined)
         record->is_quarantined = false;
     int error = index_put_email(listing->index, &listing->batch, inbox, record, &outcome);
@@ -162,7 +162,7 @@ static int take_email_of_inbox(void *context, struct email_record *record)
     return record == NULL ? flush_batch(listing) : put_email(listing, listing->inbox, record);
 }
 
-/* Sent mail that store_hide_sent() has quarantined remains quarantined. */
+/* Sent mail that the user hid remains quarantined. */
 static int take_sent(void *context, struct email_record *record)
 {
     struct mail_listing *listing = context;
@@ -208,7 +208,7 @@ static int take_email_of_any_inbox(void *context, struct email_record *record)
 static void end_answer(struct mail_listing *listing, struct service_result *ret)
 {
     if (flush_batch(listing) != 0 && ret->outcome == SERVICE_OK) {
-        /* The service does not know that records were lost. Its next answer must not be "not modified". */
+        /* The next answer must not be "not modified", since records of this answer are missing. */
         atomic_fetch_add(&listing->index->lost, 1);
         service_result_release(ret);
         *ret = (struct service_result){.outcome = SERVICE_RETRY,
@@ -220,8 +220,7 @@ static void end_answer(struct mail_listing *listing, struct service_result *ret)
     listing->error = 0;
 }
 
-/* Makes one request. Returns the number of records in the answer, including those that cannot be read, which
- * end_listing() reports. */
+/* Makes one request. Returns the number of records in the answer, including those that cannot be read. */
 static unsigned int request_list(struct mail_listing *listing, unsigned int limit, bool may_be_unchanged,
                                  struct service_result *ret)
 {
@@ -270,15 +269,15 @@ static void set_success(struct service_result *result)
     *result = (struct service_result){.outcome = SERVICE_OK, .http_status = 200, .retry_after_ms = -1};
 }
 
-/* "Not modified" stands for the last answer to the same request. It may be accepted only if no thread has
- * changed the inbox since that answer. */
+/* "Not modified" means that the answer is equal to the last one to the same request. It may be accepted only
+ * if no thread has changed the inbox since. */
 static bool has_changed_since(const struct mail_listing *listing, uint64_t changes)
 {
     return listing->inbox_id != NULL && index_count_changes(listing->index, listing->inbox) != changes;
 }
 
-/* Returns true if the last answer was complete. An answer with more records than the limit is complete, since
- * the service then ignores limits. */
+/* Returns true if the last answer was complete. A service that returns more records than the limit ignores
+ * limits, so its answer is complete. */
 static bool request_newest(struct mail_listing *listing, struct service_result *ret)
 {
     for (unsigned int limit = FIRST_LIMIT;; limit *= GROWTH_NEWEST) {
@@ -325,8 +324,7 @@ static unsigned int raise_limit(unsigned int limit)
 static bool request_complete_list(struct mail_listing *listing, size_t known, struct service_result *ret)
 {
     unsigned int limit = FIRST_LIMIT;
-    /* Limits are from a fixed series, so that the next sync repeats the same request, to which the answer may
-     * be "not modified". */
+    /* Limits are from a fixed series: only the same request may be answered with "not modified". */
     while (limit <= known && limit < LIMIT_MAX)
         limit = raise_limit(limit);
     if (listing->state->max_listed != 0)
@@ -356,7 +354,7 @@ static bool request_to_depth(struct mail_listing *listing, enum sync_depth depth
 
 /* ---------------------------------------------------------------- listings */
 
-/* A refusal may be a temporary fault, so it is forgotten after some syncs. */
+/* A refusal may be a temporary fault. */
 static void forget_refusals(struct listing_state *state)
 {
     if (++state->complete_syncs % REFUSAL_SYNCS != 0)
@@ -384,8 +382,8 @@ static void end_listing(struct mail_listing *listing, bool is_complete, struct s
     free(listing->reason);
 }
 
-/* If another thread changed the inbox during the listing, the inbox may differ from the answer. UINT64_MAX
- * then keeps "not modified" from being accepted. */
+/* Records which state of the inbox is equal to the last answer: UINT64_MAX, which never matches, if another
+ * thread changed the inbox during the listing. */
 static void remember_answer(const struct mail_listing *listing, enum sync_depth depth, bool is_complete)
 {
     struct listing_state *state = listing->state;
@@ -400,13 +398,13 @@ static void remember_answer(const struct mail_listing *listing, enum sync_depth 
         state->changes_at_newest = changes;
 }
 
-/* Makes the next requests accept full answers only. */
+/* Prevents "not modified" as the next answers. */
 static void require_full_answers(struct listing_state *state)
 {
     state->changes_at_newest = state->changes_at_complete = UINT64_MAX;
 }
 
-/* A changed with_quarantined makes a different request, to which earlier answers do not apply. */
+/* Earlier answers do not apply to a request with another with_quarantined. */
 static void set_with_quarantined(struct mail_listing *listing, bool with_quarantined)
 {
     struct listing_state *state = listing->state;
@@ -415,8 +413,8 @@ static void set_with_quarantined(struct mail_listing *listing, bool with_quarant
     state->with_quarantined = listing->with_quarantined = with_quarantined;
 }
 
-/* A service may not know with_invalid and refuse the request. The request is then repeated without the
- * parameter. The refusal is remembered only if its HTTP status may be due to the parameter. */
+/* Repeats a refused request without with_invalid, which the service may not know. Remembers the refusal only
+ * if its HTTP status may be due to the parameter. */
 static bool request_with_or_without_quarantined(struct mail_listing *listing, enum sync_depth depth,
                                                 size_t known, struct service_result *ret)
 {
@@ -454,8 +452,8 @@ static bool is_extended(const struct sync_pass *pass)
     return capabilities.inbox_list == CAPABILITY_PRESENT;
 }
 
-/* Lists one inbox (waits for the network), with quarantined emails if the service does not refuse that. After
- * SERVICE_OK the index has all records that can be read. */
+/* Lists one inbox (waits for the network), with quarantined emails unless the service refuses them. After
+ * SERVICE_OK the index has all records of the answer that can be read. */
 static void list_inbox(struct sync_pass *pass, uint32_t inbox, enum sync_depth depth,
                        struct service_result *ret)
 {
@@ -464,14 +462,14 @@ static void list_inbox(struct sync_pass *pass, uint32_t inbox, enum sync_depth d
     struct mail_listing listing = {.pass = pass, .index = index, .inbox = inbox};
     *ret = (struct service_result){.outcome = SERVICE_OK, .retry_after_ms = -1};
     if (!find_inbox(&listing, &known))
-        return; /* another thread removed the inbox, which is no error */
+        return; /* another thread removed the inbox */
     if (depth == SYNC_COMPLETE)
         forget_refusals(listing.state);
     set_with_quarantined(&listing, is_extended(pass) && !listing.state->refuses_quarantine);
     bool is_complete = request_with_or_without_quarantined(&listing, depth, known, ret);
     end_listing(&listing, is_complete, ret);
     remember_answer(&listing, depth, is_complete);
-    /* An answer that was cut off, damaged, or as long as its limit must not remove emails. */
+    /* An incomplete or damaged answer must not remove emails. */
     if (is_complete && !listing.is_unchanged && ret->error == 0) {
         bool is_lacking = false;
         listing.changes +=
@@ -485,12 +483,11 @@ static void list_inbox(struct sync_pass *pass, uint32_t inbox, enum sync_depth d
         index_end_backfilling(index, inbox);
 }
 
-/* Lists the mail of all inboxes. Finds inboxes that emails name, and emails that name no inbox. */
+/* Lists the mail of all inboxes in one list. Adds the inboxes that emails name, and emails that name none. */
 static void list_all_mail(struct sync_pass *pass, enum sync_depth depth, struct service_result *ret)
 {
     struct index *index = &pass->store->index;
-    /* A new state suffices, because this listing removes only emails without an inbox, which a complete list
-     * restores. */
+    /* No earlier state is needed, since this listing removes only emails without an inbox. */
     struct listing_state state = {.max_listed = 0};
     struct mail_listing listing = {.pass = pass, .index = index, .state = &state, .name = "all inboxes"};
     size_t inboxes;
@@ -509,8 +506,8 @@ static void list_all_mail(struct sync_pass *pass, enum sync_depth depth, struct 
 
 /* ---------------------------------------------------------------- the outcome of a pass */
 
-/* Returns true if every other request would fail as well. A time-out of one request, or an error page of a
- * proxy, does not count once another request was answered. */
+/* Returns true if every other request would fail as well. After another request was answered, a time-out or
+ * an error page of a proxy does not count. */
 static bool stops_pass_locked(const struct sync_pass *pass, const struct service_result *result)
 {
     if (result->outcome == SERVICE_UNAUTHORIZED)
@@ -553,13 +550,13 @@ static void report_result(struct sync_pass *pass, struct service_result *result)
     service_result_release(result);
 }
 
-/* Makes the contact offline if every request failed, whatever the errors were. */
+/* Reports the reason of the pass, and that the service is offline if every request failed. */
 static void report_pass(struct sync_pass *pass)
 {
     const char *reason = pass->reason != NULL ? pass->reason : "the service is in trouble";
     if (pass->error == -EINTR)
         return;
-    /* The failure of an earlier part of a round remains reported until the round ends. */
+    /* Until the round ends, a later part does not clear the reason of an earlier one. */
     if (pass->error != 0 || pass->reason != NULL || !pass->round->has_failed)
         contact_report_sync(&pass->store->contact, pass->error != 0 ? reason : pass->reason);
     if (pass->error == 0 || pass->has_answer)
@@ -581,7 +578,7 @@ static int take_inbox(void *context, struct inbox_record *record)
     return index_put_inbox(listing->index, record, INBOX_LISTED, listing->number, NULL);
 }
 
-/* Returns false if the service has no list of inboxes, which is no failure, or if the request failed. */
+/* Returns false if the service has no list of inboxes, or if the request failed. */
 static bool list_inboxes(struct sync_pass *pass)
 {
     struct index *index = &pass->store->index;
@@ -607,7 +604,7 @@ struct inbox_queue {
     enum sync_depth depth;
     uint32_t of_no_name; /* number of the inbox to skip, or NUMBER_NONE */
     uint32_t next;       /* number of the next inbox; protected by pass->lock */
-    uint32_t end;        /* number after that of the last inbox */
+    uint32_t end;        /* the number of the last inbox, plus 1 */
 };
 
 /* Returns NUMBER_NONE if no inbox is left, or if the pass ends early. */
@@ -649,8 +646,8 @@ static void list_mail_of_inboxes(struct sync_pass *pass, uint32_t from, uint32_t
         pthread_join(threads[--started], NULL);
 }
 
-/* For a service without a list of inboxes: finds inboxes by the emails that name them. Lists only the newest
- * emails if inboxes are known and every email names one. Returns false if a request failed. */
+/* Finds inboxes by the emails that name them, if the service has no list of inboxes. If inboxes are known,
+ * and every email names one, lists only the newest emails. Returns false if a request failed. */
 static bool find_inboxes_by_mail(struct sync_pass *pass, enum sync_depth depth)
 {
     struct index *index = &pass->store->index;
@@ -663,7 +660,7 @@ static bool find_inboxes_by_mail(struct sync_pass *pass, enum sync_depth depth)
     return is_found;
 }
 
-/* Ignores errors: the pass does not fail without the list of sent mail. */
+/* Ignores errors, so that a pass succeeds without the list of sent mail. */
 static void list_sent(struct sync_pass *pass, enum sync_depth depth)
 {
     struct service_result result;
@@ -687,8 +684,7 @@ static void make_full_pass(struct sync_pass *pass, enum sync_depth depth)
         list_mail_of_inboxes(pass, known, index_count_inbox_numbers(index), depth);
     }
     report_pass(pass);
-    /* Maildirs are shown from the first sync on, if an earlier mount found that the service has raw messages.
-     */
+    /* store_knows_all_mail() is now true, and has_raw may be known from an earlier mount. */
     if (is_found && depth == SYNC_COMPLETE && !pass->must_wait && index_end_first_sync(index) &&
         store_has_raw(pass->store) && listener->abilities_changed != NULL)
         listener->abilities_changed(listener->context);
@@ -850,8 +846,8 @@ static void make_pass_locked(struct sync *sync, uint32_t inbox, enum sync_depth 
     pthread_mutex_destroy(&pass.lock);
 }
 
-/* Returns when a pass is to serve the waiting requests, or CLOCK_FOREVER if none waits. Requests for the
- * newest mail are delayed, because each webhook makes one, and many webhooks should share a pass. */
+/* Returns when a pass is to serve the waiting requests, or CLOCK_FOREVER if none waits. Delays requests for
+ * the newest mail, since each webhook makes one, and many webhooks should share a pass. */
 static int64_t requests_due_ms_locked(const struct sync *sync)
 {
     for (const GList *item = sync->waiting.head; item != NULL; item = item->next) {
@@ -878,7 +874,7 @@ static void serve_requests_locked(struct sync *sync)
     }
 }
 
-/* Indexes some emails, then pauses for as long as that took, so that readers of the cache get their turn. */
+/* Indexes some emails, then pauses for as long as that took, so that other threads get turns to write. */
 static void process_pending_locked(struct sync *sync)
 {
     pthread_mutex_unlock(&sync->lock);
@@ -953,7 +949,7 @@ void sync_free(struct sync *sync)
 {
     if (sync == NULL)
         return;
-    g_queue_clear_full(&sync->waiting, free); /* all are on the heap, since no thread waits any more */
+    g_queue_clear_full(&sync->waiting, free); /* none is awaited any more */
     g_queue_clear_full(&sync->running, free);
     pthread_cond_destroy(&sync->changed);
     pthread_mutex_destroy(&sync->lock);
@@ -1013,7 +1009,7 @@ int sync_wait(struct sync *sync, uint32_t inbox, int64_t until_ms, struct cancel
 void sync_request(struct sync *sync, uint32_t inbox, enum sync_depth depth)
 {
     LOCK_GUARD(&sync->lock);
-    /* An awaited request does not count, since its thread may give up. */
+    /* The thread of an awaited request may give up, and withdraw the request. */
     for (const GList *item = sync->waiting.head; item != NULL; item = item->next) {
         const struct sync_request *waiting = item->data;
         if (!waiting->is_awaited && waiting->depth >= depth &&

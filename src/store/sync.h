@@ -3,13 +3,12 @@
  * The sync keeps the store up to date with the service.
  *
  * The sync thread makes passes. At each poll interval a pass lists the newest mail; at the start and every 15
- * minutes, all mail; on request, all or the newest mail of one inbox or of all inboxes. A request is served
- * by the next pass, never by the current one, whose answers may be older than the request. All requests that
- * wait share the next pass. After a failed pass the next one follows soon, then after growing pauses
- * (backoff) of at most the poll interval or 10 s, whichever is more, but not before the time that the service
- * asked for.
+ * minutes, all mail; on request, all or the newest mail of one inbox or of all inboxes. All requests that
+ * wait share the next pass; the current pass serves none of them, since its answers may be older than the
+ * requests. After failed passes the pauses grow (backoff) to the poll interval or 10 s, whichever is more. No
+ * poll begins before the time that the service asked for (Retry-After).
  *
- * With many inboxes a poll lists the newest of all mail at once, and then completely lists the next few
+ * With many inboxes a poll lists the newest mail of all inboxes in one list, and all mail of the next few
  * inboxes. So a poll has a bounded number of requests, and 15 minutes of polls (a round) list every inbox.
  *
  * A pass lists the inboxes, then the emails of each, then sent mail. The service has no paging: an answer
@@ -29,7 +28,7 @@
 #define SYNC_ALL UINT32_MAX /* all inboxes; used in place of an inbox number */
 
 enum sync_depth {
-    SYNC_NEWEST,   /* the newest emails, and more while the last answer had unknown emails */
+    SYNC_NEWEST, /* the newest emails; with a higher limit while the last answer had new or changed emails */
     SYNC_COMPLETE, /* all emails */
 };
 
@@ -43,8 +42,8 @@ void sync_free(struct sync *sync);
 /* Cancels the request to the service, wakes the callers of sync_wait(), and waits for the thread. */
 void sync_stop(struct sync *sync);
 
-/* Requests a complete sync of an inbox (or SYNC_ALL), and waits until it has ended, at most until `until_ms`
- * (monotonic). Return and *ret_reason: as store_sync(), except -EHOSTUNREACH after `until_ms`. */
+/* Requests a complete sync of an inbox (or SYNC_ALL), and waits for the end of the sync, at most until
+ * `until_ms` (monotonic). Return and *ret_reason: as store_sync(); -EHOSTUNREACH after `until_ms`. */
 int sync_wait(struct sync *sync, uint32_t inbox, int64_t until_ms, struct cancel *cancel, char **ret_reason);
 /* Requests a sync of an inbox (or SYNC_ALL). Does not wait. Calls before the next pass share that pass. */
 void sync_request(struct sync *sync, uint32_t inbox, enum sync_depth depth);
