@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The caller waits until the function has ended, the caller's cancel is set, or the time has passed.
+ * The caller waits while a thread of its own runs the function.
  */
 #include "store/bounded_call.h"
 

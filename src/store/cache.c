@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * This file has the tables, their statements, and the hashes that show whether a row is damaged.
+ * The tables, their statements, and the hashes that reveal damaged rows.
  */
 #include "store/cache.h"
 
@@ -282,7 +282,7 @@ int cache_read_record(struct cache *cache, uint64_t record, size_t len, char **r
 
 /* ---------------------------------------------------------------- loading */
 
-/* Returns NULL if the value is no text, or has a NUL in it. */
+/* Returns NULL if the value is not a text, or contains a NUL. */
 static const char *column_text(sqlite3_stmt *row, int column)
 {
     const char *text = (const char *)sqlite3_column_text(row, column);

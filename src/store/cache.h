@@ -9,8 +9,8 @@
  * - records: the records of emails as text, with numbers of their own. A changed record is a new row; the old
  *   row is listed in replaced_records, and is deleted when no open index.jsonl needs it any more
  *   (cache_delete_replaced()).
- * - search: the full-text index, by the numbers of emails, and search_pending, the emails that the index does
- *   not have yet, or whose row in it has to change (search_index.h).
+ * - search: the full-text index, by the numbers of emails; search_pending: the emails whose row in the index
+ *   is missing or out of date (search_index.h).
  * - parts and part_bytes: fetched content (content_cache.h).
  * - message_ids: the emails of each Message-ID (message_ids.h).
  *
@@ -18,9 +18,8 @@
  * power cut. Each row of inboxes, emails and records has a hash of its values, because SQLite does not
  * notice a changed byte in a value.
  *
- * A file that is damaged, foreign or of a newer version is set aside, and a new file is filled. A thread that
- * finds damage later calls cache_report_error(), and the next sync makes the database anew
- * (index_renew_cache()).
+ * A file that is damaged, foreign or of a newer version is set aside, and a new file is filled. If damage is
+ * found later (cache_report_error()), the next sync makes the database anew (index_renew_cache()).
  */
 #ifndef INBOXFS_STORE_CACHE_H
 #define INBOXFS_STORE_CACHE_H
@@ -46,7 +45,7 @@ enum cache_statement {
     CACHE_DELETE_REPLACED,
     CACHE_CLEAR_REPLACED,
     CACHE_HAS_GONE,
-    CACHE_UNINDEX_GONE, /* the first of four that cache_load() executes in this order */
+    CACHE_UNINDEX_GONE, /* cache_load() executes this statement and the next three in this order */
     CACHE_REPLACE_GONE,
     CACHE_DELETE_GONE_EMAILS,
     CACHE_DELETE_GONE_INBOXES,
@@ -93,7 +92,8 @@ void cache_release(struct cache *cache);
 /* Returns 64 bits of a SHA-256 digest of the text, as the key of a row. */
 int64_t cache_digest(const char *text);
 
-/* Returns `error`, or -EIO for -EUCLEAN, which marks the cache as damaged. May be called from any thread. */
+/* Returns `error`; for -EUCLEAN, marks the cache as damaged and returns -EIO. May be called from any thread.
+ */
 int cache_report_error(struct cache *cache, int error);
 
 /* Sets the damaged database aside and makes an empty one (waits for the disk). Return: 0; -errno, after
@@ -143,8 +143,8 @@ struct email_row {
     const char *name;    /* file name */
 };
 
-/* Called with each row, inboxes first, in order of their numbers. Strings are valid during the call only. A
- * result other than 0 (-errno) ends the visit. */
+/* Receives each row, inboxes first, in order of their numbers. Strings are valid during the call only. A
+ * result of -errno ends the visit. */
 struct cache_visitor {
     int (*visit_inbox)(void *context, const struct inbox_row *row);
     int (*visit_email)(void *context, const struct email_row *row);
@@ -154,7 +154,7 @@ struct cache_visitor {
 /* State that cache_load() reads beside the rows. */
 struct cache_state {
     uint64_t next_record;    /* the number of the next record */
-    bool is_first_sync_done; /* index_end_first_sync() was called since the cache was made */
+    bool is_first_sync_done; /* cache_set_first_sync_done() */
 };
 
 /* Deletes the inboxes that are gone and the replaced records, then reads all rows (waits for the disk). Call
@@ -167,11 +167,12 @@ int cache_put_inbox(struct connection *connection, const struct inbox_row *row);
 int cache_put_email(struct connection *connection, const struct email_row *row);
 int cache_delete_email(struct connection *connection, uint32_t number);
 int cache_add_record(struct connection *connection, uint64_t record, const char *json, size_t len);
-/* Notes that the record was replaced: no email has it any more. */
+/* Adds a record that no email has any more to replaced_records. */
 int cache_add_replaced(struct connection *connection, uint64_t record);
 int cache_set_first_sync_done(struct connection *connection);
 
-/* Deletes replaced records (waits for the disk). Ignores errors: a later call deletes the remaining ones. */
+/* Deletes replaced records (waits for the disk). Ignores errors: a later call deletes the remaining records.
+ */
 void cache_delete_replaced(struct cache *cache);
 
 /* ---------------------------------------------------------------- records */
@@ -181,7 +182,7 @@ void cache_delete_replaced(struct cache *cache);
  * read. */
 int cache_read_record(struct cache *cache, uint64_t record, size_t len, char **ret_json);
 
-/* The same, by a connection from database_begin_read(): faster for many records. */
+/* Like cache_read_record(), by a connection from database_begin_read(): faster for many records. */
 int cache_read_record_by(struct cache *cache, struct connection *reader, uint64_t record, size_t len,
                          char **ret_json);
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * This file has the rows and files of parts, their bound, and the serialized form of texts. zlib's checksum
- * reveals damage to a row; the hash in the row reveals damage to its file.
+ * The rows and files of parts, their bound, and the serialized form of texts. zlib's checksum reveals damage
+ * to a row; the hash in the row reveals damage to a file.
  */
 #include "store/content_cache.h"
 
@@ -30,12 +30,12 @@ enum {
     PACKED_MAX_BYTES = 1000 * 1000 * 1000, /* SQLite's limit for a value */
     CHUNK_BYTES = 64 * 1024,
     LEVEL = 1,                /* of zlib; level 6 makes texts 8 % shorter in twice the time */
-    USE_INTERVAL_S = 60 * 60, /* a use is written only this long after the last written use */
-    AGAIN_INTERVAL_S = 60,    /* likewise for a passing part, which its first reader may still be reading */
+    USE_INTERVAL_S = 60 * 60, /* a use of a settled part is written this long after the last written use */
+    AGAIN_INTERVAL_S = 60,    /* likewise of a passing part, which its first reader may still be reading */
     ROW_BYTES = 100,          /* size of a part's row without its bytes */
     SETTLED_PERCENT = 90,     /* of the bound: up to here, a new part is settled */
-    LEFT_PERCENT = 95,        /* of the bound: if it is exceeded, parts are removed down to this */
-    PASSING_PERCENT = 5,      /* of the bound: passing parts are first removed only down to this */
+    LEFT_PERCENT = 95,   /* of the bound: when all parts exceed the bound, they are removed down to this */
+    PASSING_PERCENT = 5, /* of the bound: passing parts are first removed only down to this */
 };
 
 /* ---------------------------------------------------------------- serialized texts */
@@ -175,7 +175,7 @@ static int hash_file(int fd, uint64_t len, uint64_t *ret_hash)
 
 /* ---------------------------------------------------------------- keys, files, and the folder */
 
-/* Each id is hashed by itself first, so that no two pairs of ids have the same digest input. */
+/* Each id is hashed by itself, so that no two pairs of ids make the same text. */
 int64_t content_cache_key(enum content_part part, const char *email_id, const char *attachment_id)
 {
     char email[65];
@@ -239,7 +239,7 @@ int content_cache_open(struct content_cache *content, struct cache *cache, int d
 
 /* ---------------------------------------------------------------- use */
 
-/* Writes, in a turn, which parts were used since the last call. */
+/* Writes, in the caller's turn, which parts have been used since the last call. */
 static int write_used(struct content_cache *content, struct connection *writer)
 {
     int64_t keys[CONTENT_USED_MAX];
@@ -287,7 +287,7 @@ void content_cache_release(struct content_cache *content)
 
 /* ---------------------------------------------------------------- reading */
 
-struct part_row { /* the columns of CACHE_FIND_PART, in this order */
+struct part_row {
     int64_t number;
     int64_t len;
     int64_t used_s;
@@ -383,8 +383,8 @@ int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *
 
 /* ---------------------------------------------------------------- room */
 
-/* Deletes passing or settled parts, least recently used first and never the newest, while all parts together
- * have more than `target_bytes`, and those of this kind more than `min_bytes`. */
+/* Deletes passing or settled parts, least recently used first and never the newest, while all parts have more
+ * than `target_bytes`, and the parts of this kind more than `min_bytes`. */
 static int delete_parts(struct content_cache *content, struct connection *writer, bool is_passing,
                         uint64_t target_bytes, uint64_t min_bytes)
 {
@@ -439,7 +439,7 @@ static int count_parts(struct content_cache *content, struct connection *writer)
     return 0;
 }
 
-/* Call after the part with the same key was deleted. */
+/* No part may have the same key. */
 static int put_part(struct content_cache *content, struct connection *writer,
                     const struct content_new_part *part, const char *compressed, size_t compressed_len)
 {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The cache of fetched content. It consists of *parts*: the texts of an email are one part, its raw message
- * is one, each attachment is one. A part has a key, which is made from the service's ids. The bytes of a
- * short part are compressed in a row of the cache (cache.h: parts, part_bytes); the bytes of a long part are
- * a file in the folder cache/parts, named by the number of the part.
+ * The cache of fetched content, in parts: the texts of an email, its raw message, each attachment. A part has
+ * a key, which is made from the service's ids. The bytes of a short part are compressed in a row of the cache
+ * (cache.h: parts, part_bytes); the bytes of a long part are a file in the folder cache/parts, named by the
+ * number of the part.
  *
  * The bytes of all parts are bounded. While the parts have less than nine tenths of the bound, a new part is
  * *settled*. Otherwise it is *passing*, and becomes settled when it is read again a minute or more later. So
@@ -46,15 +46,15 @@ struct content_cache {
     struct cache *cache;            /* borrowed */
     int dir_fd;                     /* the folder of the files */
     uint64_t max_bytes;             /* bound of `bytes` */
-    pthread_mutex_t lock;           /* no other lock is taken while it is held */
-    int64_t used[CONTENT_USED_MAX]; /* keys of parts whose use is not written yet; protected by lock */
-    size_t used_len;                /* protected by lock */
+    pthread_mutex_t lock;           /* a leaf: no lock is taken while it is held */
+    int64_t used[CONTENT_USED_MAX]; /* keys of parts whose last use is not in the database yet */
+    size_t used_len;                /* protected by lock, like `used` */
     atomic_uint files;              /* number of files created so far */
     /* Only the thread that has the turn to write uses the members below. */
-    atomic_bool is_counted;
-    unsigned int renewals; /* cache.renewals when the parts were counted */
-    uint64_t bytes;        /* total size of all parts */
-    int64_t last_number;   /* the highest number of a part so far */
+    atomic_bool is_counted; /* `bytes` and `last_number` are valid */
+    unsigned int renewals;  /* cache.renewals when the parts were counted */
+    uint64_t bytes;         /* total size of all parts */
+    int64_t last_number;    /* the highest number of a part so far */
 };
 
 /* Opens the folder "parts" in `dir_fd` (borrowed), and removes files that have no row. Return: 0; -errno when
@@ -66,10 +66,10 @@ void content_cache_release(struct content_cache *content);
 /* Makes the key of a part. `attachment_id` is ignored unless the part is an attachment. */
 int64_t content_cache_key(enum content_part part, const char *email_id, const char *attachment_id);
 
-/* Reads the bytes of a part. The caller releases them. Return: 0; -ENOENT when the part is missing or
- * damaged; -errno when the cache cannot be read. */
+/* Reads a part. The caller releases *ret. Return: 0; -ENOENT when the part is missing or damaged; -errno when
+ * the cache cannot be read. */
 int content_cache_read(struct content_cache *content, int64_t key, struct content_bytes *ret);
-/* Gets only the length, without noticing damage. Return: as content_cache_read(). */
+/* Gets the length of a part, even if its bytes are damaged. Return: as content_cache_read(). */
 int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *ret_len);
 void content_bytes_release(struct content_bytes *bytes);
 
@@ -84,12 +84,12 @@ void content_cache_unlink(struct content_cache *content, const char *name);
 struct content_new_part {
     int64_t key;
     const struct content_bytes *bytes;
-    const char *file_name; /* from content_cache_create_file() if the bytes are in a file, which is renamed */
+    const char *file_name; /* from content_cache_create_file(), if the bytes are in a file; it is renamed */
     uint32_t email;
     const char *email_id;
     /* Written in the same transaction as the part: */
-    const char *message_id;             /* of the email (message_ids.h); NULL if not known */
-    const struct content_folder *texts; /* for searches (search_index.h); NULL to write none */
+    const char *message_id;             /* of the email (message_ids.h); or NULL */
+    const struct content_folder *texts; /* for the search index; or NULL */
 };
 
 /* Stores a part, and removes others if there is no room. Return: 0; -EFBIG when the part alone exceeds the

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Changes that a user makes: a new inbox, its settings, whether an email is valid, hidden sent mail. The
- * index changes only after the service has accepted the change. A refusal is reported to the caller, and as
- * an event, with its reason.
+ * Changes that a user makes: a new inbox, the settings of an inbox, whether an email is valid, hidden sent
+ * mail. The index changes only after the service has accepted the change. A refusal is reported to the
+ * caller, and as an event, with its reason.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -70,9 +70,9 @@ static void list_new_inboxes(void *context, struct cancel *cancel)
     service_result_release(&result);
 }
 
-/* Lists the inboxes once while online (waits for the network, INBOX_LIST_TIMEOUT_MS). Concurrent callers
- * share the next list. A slow list is not repeated for INBOX_LIST_PAUSE_MS, because each of many messages
- * that are handed in at once calls this function, and rm of an attachment waits for all of them. */
+/* While online, lists the inboxes once (waits for the network, INBOX_LIST_TIMEOUT_MS). Concurrent callers
+ * share the next list. A slow list is not repeated for INBOX_LIST_PAUSE_MS: each of many messages that are
+ * handed in at once calls this function, and rm of an attachment waits for all of them. */
 static void find_new_inboxes(struct store *store, struct cancel *cancel)
 {
     struct clock *clock = store->index.clock;
@@ -127,7 +127,7 @@ int store_create_inbox(struct store *store, const char *address, struct cancel *
         error = inbox_record_from_request(request, id, &record);
     if (error == 0)
         error = index_put_inbox(&store->index, &record, INBOX_CREATED, 0, ret_inbox);
-    /* After an unknown outcome the inbox may exist, so the inboxes are listed. */
+    /* After an unknown outcome the inbox may exist: a sync lists the inboxes. */
     if (error == 0)
         sync_request(store->sync, *ret_inbox, SYNC_COMPLETE);
     else if (error == -EEXIST)
@@ -213,7 +213,7 @@ static void run_update(void *context, struct cancel *cancel)
     service_result_release(&result);
     if (error != 0)
         return;
-    /* The service has accepted the update, so the update succeeds even if the new record cannot be read. */
+    /* The update succeeds even if the new record cannot be read. */
     struct update shown = *update;
     shown.reason = NULL;
     if (!fetch_record(&shown, cancel, &changed) ||
@@ -259,7 +259,7 @@ static int refuse_mark(struct store *store, const struct email_view *email, cons
     return reason_give(ret_reason, error, "%s", reason);
 }
 
-/* Updates the email from the answer. Returns false if the answer has no record of the email. */
+/* Puts the record of the answer into the index. Returns false if the answer has no record of the email. */
 static bool put_marked_record(struct index *index, uint32_t inbox, const char *id,
                               const struct email_record *record)
 {
@@ -274,8 +274,8 @@ static bool put_marked_record(struct index *index, uint32_t inbox, const char *i
     return error == 0;
 }
 
-/* Lists the inbox again if the answer had no record. The wait is bounded, because the kernel keeps the folder
- * locked meanwhile; after a time-out the sync continues in the background. */
+/* Syncs the inbox of an email if the answer had no record. Waits until `until_ms`, because the kernel keeps
+ * the folder locked meanwhile; a later sync then follows. */
 static int sync_marked_inbox(struct store *store, const struct email_view *email, const char *id,
                              int64_t until_ms, struct cancel *cancel, char **ret_reason)
 {
@@ -325,7 +325,7 @@ int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct 
 
 /* ---------------------------------------------------------------- sent mail */
 
-/* Reads the record with this id, or makes one for an email that the service has not listed yet. */
+/* Reads the record of sent mail, or makes one if the service has not listed the email yet. */
 static int make_sent_record(struct store *store, const char *id, struct email_record *ret_record)
 {
     struct email_view view;
@@ -342,7 +342,6 @@ static int make_sent_record(struct store *store, const char *id, struct email_re
     return text.error != 0 ? text.error : email_record_from_text(text.data, text.len, ret_record);
 }
 
-/* Ignores errors: the email is then shown again. */
 void store_hide_sent(struct store *store, const char *id)
 {
     struct service_capabilities capabilities;

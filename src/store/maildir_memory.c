@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A box has the messages of one inbox. A change is written to the database as whole rows, in one
- * transaction. The change is put into the box only when the transaction is durable.
+ * transaction, and put into the box when the transaction is durable.
  */
 #include "store/maildir_memory.h"
 
@@ -31,12 +31,12 @@ struct maildir_box {
     uint32_t uidvalidity;
     char *id;              /* the service's id of the inbox; owned */
     GPtrArray *mails;      /* struct maildir_mail; U number n has index n - 1; NULL if not used */
-    GHashTable *by_email;  /* messages by number of the email, if it was seen in this mount */
+    GHashTable *by_email;  /* messages by maildir_mail.email, unless NUMBER_NONE */
     GHashTable *by_digest; /* a set of all messages; a struct maildir_mail begins with its digest */
     uint32_t present[MAILDIR_FOLDERS]; /* how many messages are shown */
     int64_t changed_ns[MAILDIR_FOLDERS];
     bool is_stale;    /* the inbox may have changed since the last sync */
-    bool has_changed; /* the inbox changed after maildir_memory_begin_sync() */
+    bool has_changed; /* became stale after maildir_memory_begin_sync(), whose caller may miss the change */
 };
 
 static guint hash_digest(gconstpointer digest)
@@ -90,8 +90,8 @@ static void box_bind(struct maildir_box *box, struct maildir_mail *mail, uint32_
     g_hash_table_insert(box->by_email, GUINT_TO_POINTER(email), mail);
 }
 
-/* Adds a message, or replaces the one with its U number, but keeps an email number that was set. Return: 0;
- * -EBADMSG when the U number or the folder is invalid, or another message has the U number. */
+/* Adds a message, or replaces the one with the same U number, whose email number stays if it is set. Return:
+ * 0; -EBADMSG when the U number or the folder is invalid, or another message has the U number. */
 static int box_put(struct maildir_box *box, const struct maildir_mail *mail)
 {
     if (mail->uid == 0 || mail->uid > MAILDIR_UID_MAX || mail->folder >= MAILDIR_FOLDERS)
@@ -119,14 +119,13 @@ static int box_put(struct maildir_box *box, const struct maildir_mail *mail)
     return 0;
 }
 
-/* A sync that has begun may have listed the inbox before this change. */
 static void box_mark_stale(struct maildir_box *box)
 {
     box->is_stale = true;
     box->has_changed = true;
 }
 
-/* Folders whose modification times change, and the new times. */
+/* Folders whose modification times change, and the new times (ns). */
 struct touch {
     unsigned int folders; /* bits 1 << enum maildir_folder */
     int64_t ns[MAILDIR_FOLDERS];
@@ -230,8 +229,8 @@ static int put_mail(struct connection *writer, const struct maildir_box *box, co
                               mail->epoch_s, mail->size, (int64_t)mail->flags, (int64_t)mail->folder, bits);
 }
 
-/* Writes the noted sizes and, unless `box` is NULL, the box with the folder times that apply_touch() will
- * set, and some of its messages. All are durable when this returns 0; after an error nothing is written. */
+/* Writes memory->sizes and, unless `box` is NULL, the box with the folder times that apply_touch() will set,
+ * and some of its messages. All are durable after 0; after an error nothing is written. */
 static int write_mails(struct maildir_memory *memory, const struct maildir_box *box,
                        const struct touch *touch, const struct maildir_mail *mails, size_t len)
 {
@@ -263,7 +262,7 @@ static int write_mails(struct maildir_memory *memory, const struct maildir_box *
 
 /* ---------------------------------------------------------------- loading */
 
-/* An invalid row counts as damage. If it were skipped, its number would be given a second time. */
+/* An invalid row counts as damage: if it were skipped, its number would be given a second time. */
 static int load_box(struct maildir_memory *memory, sqlite3_stmt *row)
 {
     int64_t number = sqlite3_column_int64(row, 0);
@@ -342,7 +341,7 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
         maildir_memory_free(memory);
         return error;
     }
-    if (error != 0) { /* the file is not changed, since flags and U numbers are nowhere else */
+    if (error != 0) { /* the file stays, since flags and U numbers are nowhere else */
         bool is_damaged = error == -EUCLEAN || error == -EINVAL || error == -EBADMSG;
         database_free(TAKE_PTR(memory->database));
         g_ptr_array_set_size(memory->boxes, 0);
@@ -399,7 +398,7 @@ int maildir_memory_add_inbox(struct maildir_memory *memory, uint32_t inbox, cons
             number++;
         if (number >= BOXES_MAX)
             return -EOVERFLOW;
-        /* The uidvalidity is the current time, so that a database that replaces a lost one has another. */
+        /* By the current time, the uidvalidity differs from that of a database that was lost. */
         box = box_new(number, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
         int error = write_mails(memory, box, &(struct touch){0}, NULL, 0);
         if (error != 0) {
@@ -500,7 +499,7 @@ static void make_digest(const char *id, unsigned char ret_digest[MAILDIR_DIGEST_
     }
 }
 
-/* Sets the email number of a message from an earlier mount at once, even if the plan fails. */
+/* Sets the email number of a message from an earlier mount in the box, not in the plan. */
 static void add_sighting(struct maildir_memory *memory, struct plan *plan, struct maildir_box *box,
                          uint8_t *is_seen, const struct maildir_sighting *sighting)
 {
@@ -547,7 +546,7 @@ static void make_plan(struct maildir_memory *memory, struct maildir_box *box,
         add_change(plan, &mail);
     }
     g_free(is_seen);
-    /* It is not known when mail left or returned, so the folders get the current time. */
+    /* The time when mail left or returned is not known, so the folders get the current time. */
     plan->touch.ns[MAILDIR_CUR] = now_ns(memory);
     plan->touch.ns[MAILDIR_NEW] =
         plan->changed->len == plan->added ? arrived_ns : plan->touch.ns[MAILDIR_CUR];
@@ -577,7 +576,7 @@ int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, const str
     return error;
 }
 
-/* Writes nothing to the disk: the next sync finds that the email is gone, and writes the row. */
+/* The next sync finds that the email is gone, and writes the row. */
 void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uint32_t email)
 {
     WRITE_GUARD(&memory->read_lock);
@@ -621,8 +620,6 @@ int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t 
 
 /* ---------------------------------------------------------------- sizes */
 
-/* Sizes are written with the next change, or when there are many: a transaction for each would cost more than
- * fetching some sizes again after a kill. */
 void maildir_memory_note_size(struct maildir_memory *memory, uint32_t inbox, uint32_t uid, int64_t size)
 {
     LOCK_GUARD(&memory->write_lock);
@@ -636,6 +633,6 @@ void maildir_memory_note_size(struct maildir_memory *memory, uint32_t inbox, uin
     memory->sizes[memory->sizes_len++] = (struct noted_size){box, known};
     if (memory->sizes_len == SIZES_MAX) {
         (void)write_mails(memory, NULL, NULL, NULL, 0);
-        memory->sizes_len = 0; /* even after an error: the sizes are fetched again in the next mount */
+        memory->sizes_len = 0; /* after an error, the next mount fetches the sizes again */
     }
 }

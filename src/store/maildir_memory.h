@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Keeps the state of the Maildirs, which the service does not have: the uidvalidity of each inbox; the U
- * number, folder, flags and size of each message (the size is known only after a fetch). The state is in
- * memory, and in two tables of maildir/maildir.sqlite3. U numbers and flags are durable before they are
- * shown. The database is not in the cache, since a user may delete the cache. A damaged database, or one of a
- * newer version, is not changed; the log reports it, and there are no Maildirs.
+ * The state of the Maildirs, which the service does not have: the uidvalidity of each inbox; the U number,
+ * folder, flags and size of each message (the size is known only after a fetch). The state is in memory, and
+ * in two tables of maildir/maildir.sqlite3. U numbers and flags are durable before they are shown. The
+ * database is not in the cache, which a user may delete. A damaged database, or one of a newer version, is
+ * not changed: the log reports the error, and there are no Maildirs.
  *
- * Each message gets the next U number, from 1 on, when it is first seen, and no other message ever gets that
- * number. A message that leaves the inbox has the same number when it returns. A message that a user removed
- * from the Maildir is not shown again, although the inbox holds it. Messages are recognized by a digest of
+ * Each message gets the next U number, from 1 on, when it is first seen; the number is never given to another
+ * message. A message that leaves the inbox and returns keeps its number. A message that a user removed from
+ * the Maildir is not shown again, although the inbox holds the email. Messages are recognized by a digest of
  * the email's id.
  *
  * Call maildir_memory_add_inbox() first: the other functions find nothing for other inboxes. Every function
- * may be called from any thread. Only those that say so wait, and only for the disk.
+ * may be called from any thread. Only functions whose comment says so wait, and only for the disk.
  *
  * A change holds `write_lock` until it ends, and `read_lock` for writing only while it changes the memory.
- * Order: write_lock, read_lock. The database is written under write_lock alone. maildir_memory_mark_stale()
+ * Order: write_lock, read_lock. No thread writes to the database under read_lock. maildir_memory_mark_stale()
  * and maildir_memory_note_gone() take read_lock alone, so that they need not wait for the disk.
  */
 #ifndef INBOXFS_STORE_MAILDIR_MEMORY_H
@@ -45,11 +45,11 @@ struct maildir_mail {
     int64_t size;                               /* bytes of the raw message; -1 if not known yet */
     uint64_t flags;                             /* maildir_name.h */
     uint32_t uid;                               /* the U number */
-    uint32_t email; /* the email's number in the store; NUMBER_NONE if not seen in this mount */
+    uint32_t email; /* the email's number in the store; NUMBER_NONE before its sync in this mount */
     uint8_t folder; /* enum maildir_folder */
     bool has_info;
     bool is_gone;    /* the inbox does not hold the email now */
-    bool is_removed; /* a user removed the message from the Maildir; never reset */
+    bool is_removed; /* a user removed the message from the Maildir, permanently */
 };
 
 static inline bool maildir_mail_is_shown(const struct maildir_mail *mail)
@@ -60,7 +60,7 @@ static inline bool maildir_mail_is_shown(const struct maildir_mail *mail)
 /* An email that the inbox holds. */
 struct maildir_sighting {
     uint32_t email;  /* the store's number */
-    const char *id;  /* the service's id; may be NULL if maildir_memory_find_email() finds the email */
+    const char *id;  /* the service's id; NULL if unknown, or maildir_memory_find_email() finds the email */
     int64_t epoch_s; /* the email's date */
 };
 
@@ -95,20 +95,20 @@ struct maildir_state {
 /* Returns false if there is no such inbox. */
 bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, struct maildir_state *ret);
 
-/* Notes that the set of emails in the inbox may have changed. */
+/* Call when the set of emails in the inbox may have changed. */
 void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox);
 
-/* Returns true if the inbox is stale: the caller then lists its emails and calls maildir_memory_sync(). One
- * thread at a time may do so. An inbox that changes in between remains stale. */
+/* Returns true if the inbox is stale: the caller then lists its emails and calls maildir_memory_sync(). Only
+ * one thread at a time may do so. An inbox that changes between the two calls remains stale. */
 bool maildir_memory_begin_sync(struct maildir_memory *memory, uint32_t inbox);
-/* Gives U numbers to new emails, in this order, and puts them into new/; notes emails that left or returned
- * (waits for the disk). `arrived_ns`: when the inbox changed; it becomes the time of new/ if mail only
- * arrived. Return: 0; -ENOENT when there is no such inbox; -EOVERFLOW when U numbers run out; -errno of the
- * database. After an error nothing has changed, and the inbox is still stale. */
+/* Gives U numbers to the new emails of `seen`, in their order, and puts them into new/; marks the emails that
+ * left or returned (waits for the disk). `arrived_ns`: when the inbox changed; this becomes the time of new/
+ * if all changes are new emails. Return: 0; -ENOENT when there is no such inbox; -EOVERFLOW when U numbers
+ * run out; -errno of the database. After an error nothing has changed, and the inbox is still stale. */
 int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, const struct maildir_sighting *seen,
                         size_t seen_len, int64_t arrived_ns);
 
-/* Notes that an email left the inbox. */
+/* Call when an email has left the inbox. */
 void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uint32_t email);
 
 struct maildir_mark {
@@ -122,8 +122,8 @@ struct maildir_mark {
 int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
                         const struct maildir_mark *mark);
 
-/* Notes the size of a message. Waits for the disk only when 256 sizes are noted, which are then written: a
- * size that is lost can be fetched again. */
+/* Sets the size of a message. Sizes are written with the next change, or 256 at a time (waits for the disk):
+ * a transaction for each would cost more than fetching some sizes again after a kill. */
 void maildir_memory_note_size(struct maildir_memory *memory, uint32_t inbox, uint32_t uid, int64_t size);
 
 #endif

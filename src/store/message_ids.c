@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each row has a Message-ID's digest and an email's id. The rows are in the order in which they were noted.
+ * Adding and finding rows of the table message_ids.
  */
 #include "store/message_ids.h"
 
@@ -9,7 +9,7 @@
 #include <string.h>
 
 enum {
-    EMAIL_ID_MAX_BYTES = 255, /* a longer id is not noted */
+    EMAIL_ID_MAX_BYTES = 255, /* a longer id is not added */
 };
 
 int message_ids_find(struct cache *cache, const char *message_id, char *ret_email_ids[MESSAGE_IDS_EMAILS_MAX],

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Turns the outcome of a request to the service into an errno and a reason for the store's callers. The three
+ * Turn the outcome of a request to the service into an errno and a reason for the store's callers. The three
  * result_errno_ functions return 0 on success; -EINTR when the request was cancelled; -EAGAIN when the
  * service is busy (429, 503); -EACCES when the service refuses the key; -EHOSTUNREACH when the service cannot
  * be reached; -EMFILE or -ENFILE when no descriptor was left for a connection.

@@ -3,8 +3,7 @@
  * A search (store_search(), store.h) joins the hits of the service with the hits of the local search index.
  * The service also searches bodies and attachments that were never fetched. The store makes one request for
  * each word or phrase and intersects the answers, so that a query means the same to the service and to the
- * search index. While the service does not answer, or cannot search, the hits of the search index are the
- * whole result.
+ * search index. If the service does not answer, or cannot search, the search index alone gives the result.
  *
  * A server may ignore search_term and list every email (docs/INTERFACE.md, GET /api/v1/email). Therefore the
  * first request has a random term that no email contains.
@@ -175,7 +174,7 @@ enum {
     OFFLINE_TIMEOUT_MS = 2 * 1000, /* used unless the service is known to be online */
     CATCH_UP_TIMEOUT_MS = 1000,
     SERVICE_TERMS_MAX = 4,     /* only the longest terms are requested, each by itself */
-    LIMIT_WHERE_REFUSED = 100, /* the second try after the service refused STORE_SEARCH_MAX */
+    LIMIT_AFTER_REFUSAL = 100, /* if the service refuses the limit STORE_SEARCH_MAX */
     ABILITY_LASTS_MS = 60 * 60 * 1000,
     SYNC_INTERVAL_MS = 30 * 1000,
     EMAILS_AT_ONCE = 64,
@@ -203,7 +202,7 @@ static bool has_facts(const struct search_query *query)
     return false;
 }
 
-/* Returns true if a hit of the service or of the index may be in the result. */
+/* Returns true if the email is shown, and meets the facts of the query. */
 static bool is_hit(const struct search *search, uint32_t email)
 {
     struct email_view view;
@@ -233,14 +232,14 @@ static bool is_cancelled(void *context)
     return cancel_is_set(search->cancel);
 }
 
-/* Adds the index's hits for a query. Returns false if some may be missing. */
+/* Adds the hits of the search index for `part` to `hits`. Returns false if some may be missing. */
 static bool find_locally(struct search *search, const struct search_query *part, struct search_hits *hits)
 {
     search->taking = hits;
     return search_index_find(&search->store->cache, part, take_hit, is_cancelled, search) == 0;
 }
 
-/* Indexes every email that was noted, for at most a second. Returns false if some remain. */
+/* Indexes the pending emails, for at most a second. Returns false if some remain. */
 static bool process_pending(const struct search *search)
 {
     int64_t until_ms = clock_monotonic_ms(clock_system()) + CATCH_UP_TIMEOUT_MS;
@@ -269,8 +268,8 @@ static bool add_emails_of_inbox(struct search *search, const struct inbox_view *
     return name != NULL && !is_cancelled(search);
 }
 
-/* Returns true if the query asks for attachments, and an email meets all other terms, but its attachments are
- * unknown, since its content has not been fetched. */
+/* Returns true if the query has terms of attachments, and an email without fetched content, whose attachments
+ * are not known, meets all other terms. */
 static bool may_have_attachment(struct search *search, const struct search_query *wanted)
 {
     _cleanup_hits_ struct search_hits unread = search_hits_new();
@@ -285,7 +284,8 @@ static bool may_have_attachment(struct search *search, const struct search_query
     return is_asked && (!find_locally(search, &query, &unread) || g_hash_table_size(unread.emails) > 0);
 }
 
-/* Adds the index's hits for emails that have any of the negated texts. Returns false if some may be missing.
+/* Adds the emails that have any of the negated texts to search.unwanted. Returns false if some may be
+ * missing.
  */
 static bool find_unwanted(struct search *search)
 {
@@ -309,7 +309,7 @@ static void search_locally(struct search *search)
     uint64_t position = 0;
     if (has_wanted)
         is_complete &= find_locally(search, &wanted, &search->local) && !may_have_attachment(search, &wanted);
-    /* If the query wants no text, the facts alone select emails. */
+    /* Without a wanted text, the facts alone select emails. */
     bool continues = !has_wanted;
     while (continues && store_list_inboxes(search->store, position, &inbox, &position, 1) == 1)
         continues = add_emails_of_inbox(search, &inbox);
@@ -374,13 +374,13 @@ static enum search_ability test_ability(struct search *search)
     snprintf(term, sizeof(term), "%016" PRIx64 "%016" PRIx64, noise[0], noise[1]);
     const struct email_query query = {.limit = 1, .search_term = term};
     enum service_outcome outcome = list_from_service(search, &query, ignore_record, &count);
-    /* The count is checked first, since a list of every email may be too long to be read. */
+    /* Even an answer that was cut off has a count. */
     if (count > 0 || outcome == SERVICE_REJECTED || outcome == SERVICE_ABSENT)
         return SEARCH_ABILITY_ABSENT;
     return outcome == SERVICE_OK ? SEARCH_ABILITY_PRESENT : SEARCH_ABILITY_UNKNOWN;
 }
 
-/* Returns true if the service can search (tested once an hour), and the account has emails. */
+/* Returns true if the service can search (tested once an hour), and there are emails. */
 static bool has_ability(struct search *search)
 {
     struct store *store = search->store;
@@ -427,7 +427,7 @@ static const char *only_inbox(const struct search *search)
     return id;
 }
 
-/* Requests the hits for one term. Returns false if the service did not answer. */
+/* Adds the service's hits for one term. Returns false if the service did not answer. */
 static bool request_term(struct search *search, const char *inbox_id, const char *term,
                          struct search_hits *ret_hits)
 {
@@ -436,7 +436,7 @@ static bool request_term(struct search *search, const char *inbox_id, const char
     search->taking = ret_hits;
     enum service_outcome outcome = list_from_service(search, &query, take_record, &count);
     if (outcome == SERVICE_REJECTED) {
-        query.limit = LIMIT_WHERE_REFUSED;
+        query.limit = LIMIT_AFTER_REFUSAL;
         outcome = list_from_service(search, &query, take_record, &count);
     }
     ret_hits->is_truncated |= count >= query.limit;
@@ -472,8 +472,8 @@ static bool is_requested(const struct search *search, const struct search_term *
     return false;
 }
 
-/* A truncated answer does not prove that an email lacks the term. So a complete answer replaces a truncated
- * one, and only two complete or two truncated answers are intersected. */
+/* Intersects two complete or two truncated answers. Otherwise keeps only the complete one, since a truncated
+ * answer does not prove that an email lacks the term. */
 static void merge_group_hits(struct search_hits *found, struct search_hits *more, bool is_first)
 {
     bool is_truncated = found->is_truncated || more->is_truncated;
@@ -532,7 +532,8 @@ static bool request_wanted(struct search *search, const char *inbox_id, struct s
     return true;
 }
 
-/* Finds the service's hits for the query. Returns false, with no hits, if the service did not answer. */
+/* Sets search.found to the service's hits for the query. Returns false, with no hits, if the service did not
+ * answer. */
 static bool request_all_terms(struct search *search)
 {
     const char *inbox_id = only_inbox(search);
@@ -547,7 +548,7 @@ static bool request_all_terms(struct search *search)
         search_hits_clear(found);
         return false;
     }
-    /* The service only searches for words; subject:, from:, to: and attachments are tested in the index. */
+    /* The service only finds words; the search index tests subject:, from:, to: and attachments. */
     if (g_hash_table_size(found->emails) > 0 && copy_groups(search->query, is_wanted_without_words, &query)) {
         _cleanup_hits_ struct search_hits known = search_hits_new();
         find_locally(search, &query, &known);
@@ -556,8 +557,8 @@ static bool request_all_terms(struct search *search)
     return true;
 }
 
-/* Syncs the inbox of a hit that the index lacks, at most once in SYNC_INTERVAL_MS, since the service may find
- * emails that its lists never have. Returns true if the sync succeeded. */
+/* Syncs the inbox of a hit that the index lacks, at most once in SYNC_INTERVAL_MS: the service may find
+ * emails that it never lists. Returns true if the sync succeeded. */
 static bool sync_unknown_inbox(struct search *search)
 {
     struct store *store = search->store;

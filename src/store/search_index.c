@@ -13,13 +13,13 @@
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 
-/* Words of the column `attached`. A word is searched in all columns, so these words are private use
- * characters, which no user searches for. */
+/* Words of the column `attached`. They are private use characters, since a user's words are searched in all
+ * columns. */
 static const char attached_unknown[] = "\uE000";
 static const char attached_none[] = "\uE001";
 static const char attached_some[] = "\uE002";
 
-/* ---------------------------------------------------------------- what is to be indexed */
+/* ---------------------------------------------------------------- pending emails */
 
 int search_index_add_pending(struct connection *connection, uint32_t email)
 {
@@ -41,7 +41,7 @@ int search_index_add_pending_content(struct connection *connection, uint32_t ema
                                     (int64_t)email, attached_unknown);
     if (error != 0 || is_known != 0)
         return error;
-    /* Names come first, since a long body is cut. */
+    /* Names come before the body, which may be cut. */
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * SEARCH_BODY_MAX_BYTES);
     for (size_t i = 0; i < folder->len; i++)
         if (folder->entries[i].kind == CONTENT_ATTACHMENT)
@@ -59,13 +59,13 @@ int search_index_add_pending_content(struct connection *connection, uint32_t ema
                               attached, indexed);
 }
 
-/* ---------------------------------------------------------------- indexing the noted emails */
+/* ---------------------------------------------------------------- indexing */
 
 enum {
     EMAILS_AT_ONCE = 512 /* indexing them takes some 50 ms */
 };
 
-/* Indexes the email of a row of CACHE_NEXT_PENDING. Skips an email that is gone, since it has no record. */
+/* Indexes the email of a row of CACHE_NEXT_PENDING. Skips an email that is gone: it has no record. */
 static int index_row(struct connection *connection, sqlite3_stmt *row)
 {
     struct statements *statements = &connection->statements;
@@ -80,7 +80,7 @@ static int index_row(struct connection *connection, sqlite3_stmt *row)
     if (error != 0)
         return error == -EBADMSG ? 0 : error;
     bool has_row = false;
-    if (attached == NULL) { /* the index keeps the content that it has */
+    if (attached == NULL) { /* the row keeps its content */
         error = statements_execute(statements, CACHE_REINDEX_RECORD, "issss", email, record.subject,
                                    record.sender, record.recipients, record.reply_to);
         has_row = sqlite3_changes(connection->db) > 0;
@@ -93,8 +93,8 @@ static int index_row(struct connection *connection, sqlite3_stmt *row)
     return error;
 }
 
-/* Indexes the next noted email from *number on, and moves *number past it. Return: 1; 0 when there is none;
- * -errno. */
+/* Indexes the first pending email from *number on, and sets *number to its number plus 1. Return: 1; 0 when
+ * there is none; -errno. */
 static int index_next(struct connection *connection, int64_t *number)
 {
     sqlite3_stmt *row = NULL;
@@ -132,8 +132,8 @@ enum {
     STEPS_BETWEEN_LOOKS = 2000, /* SQLite instructions between calls of `stop`: less than 1 ms */
 };
 
-/* Quotes each term as an FTS5 string, in which only quotes have a meaning. Terms have no quotes. A "*" after
- * the string makes its last word a prefix. */
+/* Quotes each term as an FTS5 string, in which only quotes have a meaning; terms have no quotes. A "*" after
+ * the string turns its last word into a prefix. */
 static char *match_expression(const struct search_query *query)
 {
     static const struct {

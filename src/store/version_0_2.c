@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Imports, from the cache folder of version 0.2, the ids of the sent mail that the user hid. Nearly all other
- * data can be fetched again. The next version will not need this file.
+ * Imports, from the cache folder of version 0.2, the ids of the sent mail that the user hid. Other data are
+ * fetched again. The version after 0.3 will not need this file.
  */
 #include <dirent.h>
 #include <fcntl.h>
