@@ -237,14 +237,13 @@ static inline int settle_uploads(struct fixture *fixture)
 static inline int move(struct fixture *fixture, int from, const char *name, int to, const char *new_name)
 {
     int error = -ESTALE;
-    for (int i = 0; i < 2 && error == -ESTALE;
-         i++) /* on ESTALE the kernel looks the name up and retries once */
+    for (int i = 0; i < 2 && error == -ESTALE; i++) /* the kernel retries once */
         error = outbox_rename(fixture->outbox, (enum outbox_folder)from, name, (enum outbox_folder)to,
                               new_name, 0, 0);
     return error;
 }
 
-/* Opens an attachment as the kernel does: looks the name up and retries once on ESTALE. */
+/* Opens an attachment as the kernel does, which looks the name up again after ESTALE, once. */
 static inline int open_attached(struct fixture *fixture, const char *name, int flags,
                                 struct outbox_handle **ret_handle)
 {

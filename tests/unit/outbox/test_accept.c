@@ -8,7 +8,7 @@
 
 #include "support/test.h"
 
-FIXTURE_TEST(a_bad_draft_stays_a_draft_and_has_its_errno)
+FIXTURE_TEST(a_refused_draft_stays_a_draft_and_returns_its_errno)
 {
     static const struct {
         const char *content;
@@ -118,7 +118,7 @@ FIXTURE_TEST(a_rename_onto_an_unsent_message_replaces_it)
     assert_true(shown_contains(fixture, OUT, "held.eml", "How are you?"));
 }
 
-FIXTURE_TEST(a_file_of_a_never_sent_name_is_checked_after_its_rename)
+FIXTURE_TEST(a_file_of_a_never_sent_name_is_checked_when_it_is_renamed)
 {
     struct fixture *fixture = *state;
     put_draft(fixture, "x", "anything");

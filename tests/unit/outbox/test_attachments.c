@@ -36,7 +36,7 @@ FIXTURE_TEST(an_uploaded_file_remains_in_attachments_with_a_receipt)
 }
 
 /* shutil.copy2() and rsync --inplace set the times after they close the file. */
-FIXTURE_TEST(a_file_may_be_touched_while_it_is_uploaded)
+FIXTURE_TEST(touching_a_file_does_not_end_its_upload)
 {
     struct fixture *fixture = *state;
     const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 2000}};
@@ -99,7 +99,7 @@ FIXTURE_TEST(a_message_waits_for_its_attachment)
     assert_true(sent_contains(fixture, 1, "attachment_ids"));
 }
 
-FIXTURE_TEST(a_message_that_waits_for_an_upload_holds_up_those_behind_it)
+FIXTURE_TEST(a_message_that_waits_for_an_upload_delays_later_messages_to_its_recipients)
 {
     struct fixture *fixture = *state;
     fake_service_close_gate(fixture->fake, FAKE_UPLOAD);
@@ -139,7 +139,7 @@ FIXTURE_TEST(a_message_whose_attachment_is_interrupted_fails)
 }
 
 /* "db.bak" is a backup's name, which is never sent in outbox/, but is an ordinary name in attachments/. */
-FIXTURE_TEST(an_interrupted_backup_goes_to_failed_as_any_file)
+FIXTURE_TEST(an_interrupted_attachment_of_a_backup_name_goes_to_failed)
 {
     struct fixture *fixture = *state;
     struct outbox_handle *handle = create(fixture, ATTACHED, "db.bak");
@@ -155,7 +155,7 @@ FIXTURE_TEST(an_interrupted_backup_goes_to_failed_as_any_file)
     assert_true(is_listed(fixture, ATTACHED, "db.bak"));
 }
 
-FIXTURE_TEST(a_refused_upload_fails_with_its_messages)
+FIXTURE_TEST(a_refused_upload_fails_the_attachment_and_its_messages)
 {
     struct fixture *fixture = *state;
     fake_service_set(fixture->fake, FAKE_UPLOAD,
@@ -200,7 +200,7 @@ static char *id_in_receipt(struct fixture *fixture)
     return copy;
 }
 
-FIXTURE_TEST(replacing_by_writing_leaves_queued_messages_as_they_are)
+FIXTURE_TEST(rewriting_an_attachment_changes_no_queued_message)
 {
     struct fixture *fixture = *state;
     queue_bound(fixture);
@@ -218,7 +218,7 @@ FIXTURE_TEST(replacing_by_writing_leaves_queued_messages_as_they_are)
     assert_string_not_equal(id, second);
 }
 
-FIXTURE_TEST(appending_leaves_queued_messages_as_they_are)
+FIXTURE_TEST(appending_to_an_attachment_changes_no_queued_message)
 {
     struct fixture *fixture = *state;
     queue_bound(fixture);
@@ -277,7 +277,7 @@ FIXTURE_TEST(opening_a_replaced_or_removed_attachment_returns_estale)
     assert_int_equal(outbox_open_item(fixture->outbox, removed, O_RDWR, 0, &handle), -ESTALE);
 }
 
-FIXTURE_TEST(replacing_by_rename_leaves_queued_messages_as_they_are)
+FIXTURE_TEST(replacing_an_attachment_by_rename_changes_no_queued_message)
 {
     struct fixture *fixture = *state;
     queue_bound(fixture);
@@ -301,7 +301,7 @@ static size_t count_spool_files(struct fixture *fixture)
     return count;
 }
 
-FIXTURE_TEST(an_attachment_that_got_no_id_fails_and_so_does_its_message)
+FIXTURE_TEST(an_attachment_without_an_id_fails_with_its_message)
 {
     struct fixture *fixture = *state;
     fake_service_push(fixture->fake, FAKE_UPLOAD, (struct fake_outcome){.without_id = true});
@@ -487,8 +487,7 @@ FIXTURE_TEST(after_a_restart_a_message_has_the_attachments_of_its_hand_in)
     expect_sent_with(fixture, "first", "pool-0");
 }
 
-/* Files in attachments/ have no position in the queue, so the number of the content decides the order. */
-FIXTURE_TEST(after_a_restart_moved_in_files_keep_their_order)
+FIXTURE_TEST(after_a_restart_each_message_has_the_moved_in_file_that_it_names)
 {
     static const char *const names[] = {"a.txt", "b.txt"};
     static const char *const ids[] = {"pool-0", "pool-1"};

@@ -52,7 +52,7 @@ FIXTURE_TEST(a_barrier_with_nothing_to_wait_for_succeeds)
     assert_int_equal(outbox_wait_settled(fixture->outbox, OUTBOX_FOLDER_SENT, 0, NULL), 0);
 }
 
-FIXTURE_TEST(a_failure_is_reported_once)
+FIXTURE_TEST(a_failed_message_is_reported_once)
 {
     struct fixture *fixture = *state;
     copy_in(fixture, OUT, "bad.eml", "bad");
@@ -98,7 +98,7 @@ FIXTURE_TEST(a_barrier_waits_at_most_ten_seconds)
 }
 
 /* The barrier must not wait ten seconds for the second message when the first has to wait for the service. */
-FIXTURE_TEST(a_waiting_message_is_reported_while_another_is_sent)
+FIXTURE_TEST(a_barrier_reports_a_waiting_message_while_another_is_sent)
 {
     struct fixture *fixture = *state;
     struct cancel cancel;
@@ -210,7 +210,7 @@ FIXTURE_TEST(an_earlier_failure_is_reported_to_its_session)
     end_session(other);
 }
 
-FIXTURE_TEST(an_awaited_failure_is_reported_to_waiter_and_session)
+FIXTURE_TEST(a_failure_is_reported_to_the_waiting_barrier_and_to_its_session)
 {
     struct fixture *fixture = *state;
     struct waiting waiting;

@@ -57,7 +57,7 @@ static void *hand_in_many(void *argument)
     return NULL;
 }
 
-FIXTURE_TEST(each_message_is_sent_exactly_once)
+FIXTURE_TEST(concurrent_hand_ins_are_each_sent_exactly_once)
 {
     struct fixture *fixture = *state;
     struct crowd crowds[THREADS];

@@ -221,7 +221,7 @@ FIXTURE_TEST(after_an_outage_one_long_upload_delays_no_other_message)
 }
 
 /* A gateway gives up after a minute. Meanwhile a list, not a second message, shows that it is foreign. */
-FIXTURE_TEST(a_send_that_takes_long_causes_a_list)
+FIXTURE_TEST(a_slow_send_causes_a_list_and_no_second_send)
 {
     struct fixture *fixture = *state;
     fake_service_close_gate(fixture->fake, FAKE_SEND);

@@ -90,7 +90,7 @@ static struct item *show(struct item_table *table, enum outbox_folder folder, ui
     return item;
 }
 
-TEST(an_id_is_known_while_an_item_with_it_is_shown)
+TEST(an_id_is_found_while_an_item_with_it_is_shown)
 {
     struct item_table table;
     item_table_init(&table);

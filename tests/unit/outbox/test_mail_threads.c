@@ -149,7 +149,7 @@ TEST_WITH(a_message_that_names_no_email_causes_no_lookup, set_up, fixture_teardo
     assert_all_carried(fixture, "hello.receipt.json");
 }
 
-TEST_WITH(the_replied_email_survives_a_restart, set_up, fixture_teardown)
+TEST_WITH(a_restart_keeps_the_answered_email, set_up, fixture_teardown)
 {
     struct fixture *fixture = *state;
     fake_service_set_reachable(fixture->fake, false);
@@ -168,7 +168,7 @@ static void refuse_next(struct fixture *fixture, enum service_outcome outcome)
                       (struct fake_outcome){.outcome = outcome, .http_status = 422, .error = EINVAL});
 }
 
-TEST_WITH(a_message_sent_again_is_looked_up_again, set_up, fixture_teardown)
+TEST_WITH(sending_a_sent_message_again_looks_up_the_answered_email, set_up, fixture_teardown)
 {
     struct fixture *fixture = *state;
     emails.dinner = NULL;
@@ -178,7 +178,7 @@ TEST_WITH(a_message_sent_again_is_looked_up_again, set_up, fixture_teardown)
     assert_int_equal(0, settle(fixture));
     assert_request(fixture, 1, "e1");
     assert_all_carried(fixture, "again.receipt.json");
-    /* The edited text is a new message. */
+    /* A sent message that is handed in again is a new message. */
     assert_string_not_equal(fake_service_get(fixture->fake, FAKE_SEND, 0).key,
                             fake_service_get(fixture->fake, FAKE_SEND, 1).key);
 }
@@ -198,7 +198,7 @@ TEST_WITH(the_key_does_not_depend_on_known_emails, set_up, fixture_teardown)
                         fake_service_get(fixture->fake, FAKE_SEND, 1).key);
 }
 
-TEST_WITH(a_refused_message_is_looked_up_again, set_up, fixture_teardown)
+TEST_WITH(handing_in_a_refused_message_again_looks_up_the_answered_email, set_up, fixture_teardown)
 {
     static const char *const then[] = {"e2", NULL}; /* another email has the Message-ID, or none has it */
     struct fixture *fixture = *state;
@@ -255,7 +255,7 @@ TEST_WITH(a_reply_that_may_have_been_sent_stays_a_reply, set_up, fixture_teardow
                         fake_service_get(fixture->fake, FAKE_SEND, 1).key);
 }
 
-TEST_WITH(an_edit_looks_the_answered_email_up_again, set_up, fixture_teardown)
+TEST_WITH(handing_in_an_edited_message_looks_up_the_answered_email, set_up, fixture_teardown)
 {
     struct fixture *fixture = *state;
     refuse_next(fixture, SERVICE_UNKNOWN);

@@ -145,7 +145,7 @@ static void take_over(const char *point)
     close(logging.log);
 }
 
-TEST(each_message_keeps_its_folder_and_is_sent_once)
+TEST(a_migration_keeps_folders_and_sends_each_message_once)
 {
     static const char *const points[] = {NULL, "migrating", "migrated"};
     for (size_t i = 0; i < ARRAY_LEN(points); i++) {
@@ -158,7 +158,7 @@ TEST(each_message_keeps_its_folder_and_is_sent_once)
     }
 }
 
-TEST(the_count_of_the_day_is_converted)
+TEST(a_migration_keeps_the_count_of_the_day)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
     struct outbox_status status;

@@ -99,7 +99,7 @@ FIXTURE_TEST(a_message_name_may_contain_control_characters)
     }
 }
 
-FIXTURE_TEST(each_rename_returns_its_errno)
+FIXTURE_TEST(a_forbidden_rename_returns_its_errno)
 {
     static const struct {
         int from;
@@ -238,7 +238,7 @@ FIXTURE_TEST(a_temporary_file_that_is_renamed_into_place_is_sent)
     outbox_listing_release(&listing);
 }
 
-FIXTURE_TEST(a_file_that_is_written_can_be_renamed)
+FIXTURE_TEST(a_file_can_be_renamed_while_it_is_written)
 {
     struct fixture *fixture = *state;
     struct outbox_handle *handle = create(fixture, OUT, "x.tmp");

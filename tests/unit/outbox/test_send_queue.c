@@ -77,7 +77,7 @@ static bool may_enter(struct suspension *suspension, int64_t now_ms)
 }
 
 /* Requests that were under way at the same time fail one after the other. */
-TEST(the_longest_requested_wait_counts)
+TEST(a_suspension_lasts_for_the_longest_requested_wait)
 {
     struct suspension suspension;
     suspension_init(&suspension, false);
@@ -111,7 +111,7 @@ TEST(simultaneous_failures_lengthen_the_wait_once)
     }
 }
 
-TEST(one_request_is_tried_and_the_others_wait_for_it)
+TEST(after_a_suspension_other_requests_wait_for_one_try)
 {
     struct suspension suspension;
     struct suspension_try first;
@@ -144,7 +144,7 @@ TEST(one_request_is_tried_and_the_others_wait_for_it)
 }
 
 /* A sent message cannot be taken back. */
-TEST(after_a_pause_one_request_is_tried_first)
+TEST(after_a_rest_other_requests_wait_for_one_try)
 {
     struct suspension suspension;
     struct suspension_try first;

@@ -77,7 +77,7 @@ FIXTURE_TEST(sending_changes_the_times_of_outbox_and_sent)
     assert_int_equal(outbox_folder_changed_ms(fixture->outbox, OUTBOX_FOLDER_SENT), NOON + 5000);
 }
 
-FIXTURE_TEST(a_message_written_in_place_is_sent_at_its_last_close)
+FIXTURE_TEST(a_message_written_in_outbox_is_sent_by_a_barrier)
 {
     struct fixture *fixture = *state;
     copy_in(fixture, OUT, "hello.eml", MESSAGE);
@@ -193,7 +193,7 @@ FIXTURE_TEST(a_403_with_a_refused_key_stops_the_queue)
     await_event(fixture, EVENT_SENT, "sent/m.eml");
 }
 
-FIXTURE_TEST(the_whole_queue_pauses_and_one_message_is_tried)
+FIXTURE_TEST(an_outage_pauses_the_queue_and_one_message_is_tried)
 {
     struct fixture *fixture = *state;
     fake_service_set_reachable(fixture->fake, false);
@@ -239,7 +239,7 @@ FIXTURE_TEST(a_retry_after_delays_the_next_attempt)
     await_event(fixture, EVENT_SENT, "sent/m.eml");
 }
 
-FIXTURE_TEST(files_are_uploaded_while_sending_is_over_its_daily_limit)
+FIXTURE_TEST(files_are_uploaded_while_sending_is_suspended)
 {
     struct fixture *fixture = *state;
     fake_service_push(
@@ -252,7 +252,7 @@ FIXTURE_TEST(files_are_uploaded_while_sending_is_over_its_daily_limit)
     assert_true(await_paused(fixture, true).error[0] != '\0');
 }
 
-FIXTURE_TEST(an_unknown_outcome_is_never_repeated_by_itself)
+FIXTURE_TEST(a_message_of_unknown_outcome_is_sent_again_only_by_the_user)
 {
     struct fixture *fixture = *state;
     fake_service_push(fixture->fake, FAKE_SEND,
@@ -303,7 +303,7 @@ FIXTURE_TEST(a_message_that_may_have_arrived_is_never_reported_as_failed)
 }
 
 /* The service may have accepted the first attempt, and the message waits for its next one. */
-FIXTURE_TEST(a_message_taken_out_between_attempts_is_a_new_one)
+FIXTURE_TEST(a_message_moved_to_drafts_between_attempts_gets_a_new_key)
 {
     struct fixture *fixture = *state;
     fixture->config.trusts_idempotency = true;
@@ -341,7 +341,7 @@ FIXTURE_TEST(an_attempt_after_an_unknown_outcome_is_marked_as_a_repeat)
     assert_false(fake_service_get(fixture->fake, FAKE_SEND, 2).is_repeat);
 }
 
-FIXTURE_TEST(an_answer_keeps_its_http_status_when_keys_are_no_longer_trusted)
+FIXTURE_TEST(a_receipt_keeps_the_http_status_when_keys_are_no_longer_trusted)
 {
     struct fixture *fixture = *state;
     fixture->config.trusts_idempotency = true;
@@ -381,7 +381,7 @@ static void note_contact(void *context, bool is_reached)
     *contact = is_reached ? CONTACT_MADE : CONTACT_LOST;
 }
 
-FIXTURE_TEST(a_service_that_refuses_the_key_is_not_reached)
+FIXTURE_TEST(a_refused_api_key_is_reported_as_lost_contact)
 {
     struct fixture *fixture = *state;
     atomic_int contact = CONTACT_UNTOLD;
@@ -407,7 +407,7 @@ FIXTURE_TEST(a_service_that_refuses_the_key_is_not_reached)
 }
 
 /* A message must not be repeated without its key after the service refused keys. */
-FIXTURE_TEST(a_service_that_refuses_keys_is_not_trusted)
+FIXTURE_TEST(an_unknown_outcome_is_not_repeated_if_the_service_refuses_idempotency_keys)
 {
     struct fixture *fixture = *state;
     fixture->config.trusts_idempotency = true;
@@ -534,7 +534,7 @@ FIXTURE_TEST(a_slow_message_blocks_no_other)
 }
 
 /* However often a message is tried, it counts as one message of the day. */
-FIXTURE_TEST(a_message_that_is_tried_again_counts_once)
+FIXTURE_TEST(a_repeated_message_counts_once_towards_the_daily_limit)
 {
     struct fixture *fixture = *state;
     struct outbox_status status;
@@ -554,7 +554,7 @@ FIXTURE_TEST(a_message_that_is_tried_again_counts_once)
     assert_int_equal(status.sent_today, 1);
 }
 
-FIXTURE_TEST(a_message_handed_in_again_waits_as_a_new_one)
+FIXTURE_TEST(a_second_hand_in_begins_with_the_shortest_backoff)
 {
     struct fixture *fixture = *state;
     fixture->config.trusts_idempotency = true;
@@ -587,7 +587,7 @@ FIXTURE_TEST(a_message_handed_in_again_waits_as_a_new_one)
     "--b\nContent-Type: text/csv\nContent-Disposition: attachment; filename=a.csv\n\n" \
     "1,2\n--b--\n"
 
-FIXTURE_TEST(a_message_whose_part_got_no_id_is_not_sent_without_it)
+FIXTURE_TEST(a_message_whose_part_gets_no_id_fails)
 {
     struct fixture *fixture = *state;
     fake_service_push(fixture->fake, FAKE_UPLOAD, (struct fake_outcome){.without_id = true});
@@ -597,7 +597,7 @@ FIXTURE_TEST(a_message_whose_part_got_no_id_is_not_sent_without_it)
     assert_true(shown_contains(fixture, FAILED, "m.eml.receipt.json", "gave it no id"));
 }
 
-FIXTURE_TEST(mime_parts_are_uploaded_first_and_once)
+FIXTURE_TEST(mime_parts_are_uploaded_once_before_the_message)
 {
     struct fixture *fixture = *state;
     fake_service_push(fixture->fake, FAKE_SEND, (struct fake_outcome){.outcome = SERVICE_RETRY});
@@ -631,7 +631,7 @@ FIXTURE_TEST(a_message_with_a_part_is_repeated_with_its_pool_ids)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_UPLOAD), 1);
 }
 
-FIXTURE_TEST(a_rewritten_message_uploads_its_own_part)
+FIXTURE_TEST(an_edited_message_uploads_its_part_again)
 {
     struct fixture *fixture = *state;
     fake_service_push(fixture->fake, FAKE_SEND,

@@ -214,7 +214,7 @@ FIXTURE_TEST(a_text_of_two_writers_is_never_sent)
 /* All programs of a shell's redirection write through one open of the file, and one program may open a file
  * twice. A program that opens the file and writes nothing does no harm, nor does O_TRUNC of an empty file.
  */
-FIXTURE_TEST(one_writer_may_be_several_processes_or_opens)
+FIXTURE_TEST(several_processes_or_opens_of_one_writer_do_not_interrupt)
 {
     struct fixture *fixture = *state;
     struct outbox_handle *one = open_as(fixture, "inherited", O_WRONLY, ONE);
@@ -419,7 +419,7 @@ static void write_and_die(struct fixture *fixture, const char *name, const char 
 }
 
 /* A user wants to recover text from a swap file. */
-FIXTURE_TEST(an_interrupted_temporary_file_never_becomes_a_message)
+FIXTURE_TEST(an_interrupted_temporary_file_cannot_be_renamed_to_a_sendable_name)
 {
     struct fixture *fixture = *state;
     write_and_die(fixture, ".m.swp", MESSAGE);
@@ -653,7 +653,7 @@ FIXTURE_TEST(a_message_that_may_have_been_sent_cannot_be_changed)
     assert_int_equal(settle(fixture), 0);
 }
 
-FIXTURE_TEST(settled_files_cannot_be_written)
+FIXTURE_TEST(settled_files_cannot_be_opened_for_writing)
 {
     struct fixture *fixture = *state;
     struct outbox_handle *handle = NULL;
