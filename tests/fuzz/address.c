@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of addresses, as in headers. Each parsed address can be put into a header and a request; a list that
- * is written from them is parsed as the same list, and a refused list leaves no addresses.
+ * Lists of addresses, as in headers. Each parsed address can be put into a header and a request. A list that
+ * is written from the parsed addresses is parsed as the same list. A refused list leaves no addresses.
  */
 #include "mail/address.h"
 #include "base/strbuf.h"

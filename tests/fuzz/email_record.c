@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records of emails from any server. A record that is read has a harmless name within its bounds and a text
- * without characters that a terminal obeys; it is the same when that text is read, and makes one line of JSON
+ * Records of emails from any server. A record that is read has a harmless name within its bounds, and a text
+ * without characters that a terminal obeys. The text is read as the same record, and makes one line of JSON
  * in index.jsonl, of the predicted length.
  */
 #include <jansson.h>

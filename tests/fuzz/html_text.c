@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * HTML of any sender. Its text is UTF-8 without control characters, has a line end at its end and no blanks
- * at the ends of lines, and is the same each time.
+ * HTML of any sender. Its text is UTF-8 without control characters, ends with a line end, and is the same
+ * each time.
  */
 #include "mail/html_text.h"
 #include "base/strbuf.h"

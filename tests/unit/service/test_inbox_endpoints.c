@@ -112,7 +112,7 @@ TEST_WITH(an_update_of_an_unknown_inbox_is_refused, fixture_set_up, fixture_tear
 
 static const struct {
     const char *request;
-    const char *location; /* the last element of the answer's `loc` */
+    const char *location; /* the field that the answer names in `loc` */
 } wrong[] = {
     {"{\"email_address\":\"a@inbox.localhost\"}", "name"},
     {"{\"name\":\"x\"}", "email_address"},

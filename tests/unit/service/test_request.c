@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The search for a file in a form, which may be malformed.
+ * A file is found in a form, and malformed forms are refused.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -29,9 +29,9 @@ static const struct {
      ""},
     {"line ends in the content", "--B\r\n" FILE_PART "\"a\"\r\n\r\n\r\nx\r\n\r\n--B--\r\n", 0, "a",
      "application/octet-stream", "\r\nx\r\n"},
-    {"what looks like the boundary", "--B\r\n" FILE_PART "\"a\"\r\n\r\nx\r\n--Bc\r\n-B\r\n--B--\r\n", 0, "a",
-     "application/octet-stream", "x\r\n--Bc\r\n-B"},
-    {"blanks behind the boundary", "--B\t \r\n" FILE_PART "\"a\"\r\n\r\nx\r\n--B-- \t\r\n", 0, "a",
+    {"lines that begin like the boundary", "--B\r\n" FILE_PART "\"a\"\r\n\r\nx\r\n--Bc\r\n-B\r\n--B--\r\n", 0,
+     "a", "application/octet-stream", "x\r\n--Bc\r\n-B"},
+    {"blanks after the boundary", "--B\t \r\n" FILE_PART "\"a\"\r\n\r\nx\r\n--B-- \t\r\n", 0, "a",
      "application/octet-stream", "x"},
     {"a preamble and another field",
      "hello\r\n--B\r\nContent-Disposition: form-data; name=\"x\"\r\n\r\ny\r\n--B\r\n" FILE_PART
@@ -64,8 +64,8 @@ static const struct {
     {"an empty form", "--B--\r\n", -ENOENT, NULL, NULL, NULL},
     {"cut short in the content", "--B\r\n" FILE_PART "\"a\"\r\n\r\nabc", -EBADMSG, NULL, NULL, NULL},
     {"cut short in the headers", "--B\r\n" FILE_PART "\"a\"\r\n", -EBADMSG, NULL, NULL, NULL},
-    {"no form at all", "hello", -EBADMSG, NULL, NULL, NULL},
-    {"nothing", "", -EBADMSG, NULL, NULL, NULL},
+    {"a text without a boundary", "hello", -EBADMSG, NULL, NULL, NULL},
+    {"an empty body", "", -EBADMSG, NULL, NULL, NULL},
     {"only the boundary", "--B", -EBADMSG, NULL, NULL, NULL},
 };
 

@@ -148,7 +148,7 @@ static void check_term(const struct fixture *fixture, const char *term)
         fail_msg("%s: found %s, expected %s", term, found, expected);
 }
 
-/* Searches for all listed terms, and for each run of one to nine characters of each text. */
+/* Searches for all listed terms, and for runs of one to nine characters of each text. */
 static void check_all_terms(const struct fixture *fixture)
 {
     for (size_t i = 0; i < sizeof(terms) / sizeof(terms[0]); i++)

@@ -148,7 +148,7 @@ static void assert_newest_outbound(const struct fixture *fixture, const char *st
 }
 
 /* A message to Bob, who has an inbox, and to two recipients who cannot be reached. */
-static json_t *message_to_some(void)
+static json_t *message_with_unreachable_recipients(void)
 {
     json_t *request = message_to(ANN, BOB, "to some");
     json_object_set_new(request, "idempotency_key", json_string("once"));
@@ -162,7 +162,7 @@ TEST_WITH(mail_bounces_at_once_for_unreachable_recipients, fixture_set_up, fixtu
     const struct fixture *fixture = *state;
     char *ann = create_inbox(fixture, ANN, NULL);
     char *bob = create_inbox(fixture, BOB, NULL);
-    free(send_message(fixture, message_to_some()));
+    free(send_message(fixture, message_with_unreachable_recipients()));
     assert_newest_outbound(fixture, "failed");
     json_t *to_bob = newest_email(fixture, bob, "");
     assert_string_equal("to some", text_of(to_bob, "subject"));
@@ -182,7 +182,7 @@ TEST_WITH(mail_bounces_at_once_for_unreachable_recipients, fixture_set_up, fixtu
     assert_non_null(strstr(raw, "\r\nAuto-Submitted: auto-replied\r\n"));
 
     size_t before = count_of(fixture, "/api/v1/email");
-    free(send_message(fixture, message_to_some())); /* again under the same key */
+    free(send_message(fixture, message_with_unreachable_recipients())); /* again under the same key */
     assert_int_equal(before, count_of(fixture, "/api/v1/email"));
     free(raw);
     json_decref(content);
