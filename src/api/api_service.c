@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A call makes a request, counts it, and decides its outcome and reason. There are three kinds of calls: one
- * with a sink of its own; a POST whose short answer is collected; and a GET of a list, whose records are
- * passed on while the list arrives. Each waits until the answer is complete, a deadline passes, or the call
- * is cancelled, and always fills in `ret`. Both the status (outcome.h) and the list reader decide the outcome
- * of a list.
- *
- * After the calls there is one operation of mail_service for each endpoint: the lists, the contents, the
- * posts. The mail_service itself is at the end.
+ * First the three kinds of calls: with a sink of its own (api_perform()); a POST whose short answer is
+ * collected (api_post()); and a GET of a list, whose records are passed on while the list arrives
+ * (get_list()). A call waits until the answer is complete, a deadline passes, or the call is cancelled, and
+ * always sets `ret`. Then the operations of mail_service, ordered by endpoint.
  */
 #include "api/api_service.h"
 
@@ -36,7 +32,7 @@
 #define LIST_MAX_BYTES (2ULL * 1024 * 1024 * 1024)
 
 enum {
-    API_REPLY_MAX_BYTES = 1024 * 1024, /* the longest body, except lists and content */
+    API_REPLY_MAX_BYTES = 1024 * 1024, /* of an answer, except lists and content */
     API_STALL_S = 30,                  /* a request may be slow, but must make progress */
     KEY_TIMEOUT_MS = 20 * 1000,
     NO_TIMEOUT = 0,
@@ -47,7 +43,7 @@ enum {
 
 static const char no_json[] = "the service answered with something that is not JSON";
 
-/* Endpoints that a server may lack. After SKIPPED_CALLS_MAX skipped calls, an absent one is tried again. */
+/* Endpoints that a server may lack. An absent one is tried again after SKIPPED_CALLS_MAX skipped calls. */
 enum optional_endpoint {
     ENDPOINT_INBOX_LIST,
     ENDPOINT_CONTENT,
@@ -68,14 +64,13 @@ struct known_answer {
     unsigned int count; /* number of records */
 };
 
-/* The state that all calls share. */
 struct api_service {
-    struct mail_service service; /* must be first: callers have a pointer to it */
+    struct mail_service service; /* must be first: api_service_of() casts a pointer to it */
     struct http_client *http;
     atomic_bool is_authenticated;                  /* a request with this key succeeded */
-    pthread_mutex_t lock;                          /* held only briefly; a leaf */
-    struct endpoint endpoints[OPTIONAL_ENDPOINTS]; /* protected by lock, like the next fields */
-    enum service_capability from_address_text;     /* whether from_address may be a string */
+    pthread_mutex_t lock;                          /* a leaf */
+    struct endpoint endpoints[OPTIONAL_ENDPOINTS]; /* protected by lock, like all up to `answers` */
+    enum service_capability from_address_text;     /* ABSENT: from_address must be an object */
     enum service_capability idempotency_key;
     GHashTable *answers; /* from the target of a query to its struct known_answer */
     atomic_uint_least64_t requests;
@@ -91,8 +86,8 @@ static struct api_service *api_service_of(struct mail_service *service)
 
 /* ---------------------------------------------------------------- a call */
 
-/* Makes the request, counts it, and sets its outcome and reason in `ret`. The request's sink must collect the
- * body of an unsuccessful answer in `body`. */
+/* Makes the request, counts it, and sets its outcome and reason. The request's sink must collect the body of
+ * an unsuccessful answer in `body`. */
 static void api_perform(struct api_service *api, const struct http_request *request,
                         const struct strbuf *body, struct http_response *ret_response,
                         struct service_result *ret)
@@ -110,7 +105,6 @@ static void api_perform(struct api_service *api, const struct http_request *requ
     ret->detail = outcome_describe(api->http, ret_response, body);
 }
 
-/* Sets the outcome of a call that made no request. */
 static void set_outcome_without_request(struct service_result *ret, enum service_outcome outcome, int error,
                                         const char *reason)
 {
@@ -123,7 +117,7 @@ static int collect(void *context, int status, const void *bytes, size_t len)
     return strbuf_append(context, bytes, len);
 }
 
-/* Makes a POST and collects its answer in `body`, which is emptied first (max_bytes: API_REPLY_MAX_BYTES). */
+/* Collects the answer in `body`, which is emptied first. */
 static void api_post(struct api_service *api, const char *target, const struct http_body *content,
                      int64_t timeout_ms, struct cancel *cancel, struct strbuf *body,
                      struct service_result *ret)
@@ -152,7 +146,7 @@ struct list_call {
     struct cancel *cancel;
     struct list_reader reader; /* the caller initialises and releases it */
     struct strbuf error_body;  /* the body of an unsuccessful answer; set by get_list(), like all below */
-    bool is_not_a_list;        /* the answer is 2xx, but its body is no list */
+    bool is_not_a_list;        /* the answer is 2xx, but its body is not a list */
     char etag[HTTP_ETAG_MAX_BYTES]; /* of a list that was read completely; or "" */
 };
 
@@ -203,7 +197,7 @@ static void set_list_outcome(struct list_call *call, int error, struct service_r
     }
 }
 
-/* SERVICE_OK with EIO has the meaning of list_emails in mail_service.h. */
+/* SERVICE_OK with EIO means the same as for list_emails() in mail_service.h. */
 static void get_list(struct api_service *api, struct list_call *call, struct service_result *ret)
 {
     struct http_request request = {
@@ -239,8 +233,8 @@ static void post_json(struct api_service *api, const char *target, const char *j
     api_post(api, target, &content, timeout_ms, cancel, body, ret);
 }
 
-/* Parses a successful answer; the caller releases *ret_value, which is NULL for an empty body. Returns false
- * if the body is not JSON, and sets `ret` to SERVICE_UNKNOWN with `reason`. */
+/* Parses a successful answer. The caller releases *ret_value, which is NULL for an empty body. If the body is
+ * not JSON, sets `ret` to SERVICE_UNKNOWN with `reason`, and returns false. */
 static bool read_reply(struct api_service *api, const struct strbuf *body, const char *reason,
                        json_t **ret_value, struct service_result *ret)
 {
@@ -266,8 +260,8 @@ static char *read_id(const json_t *value)
     return NULL;
 }
 
-/* Returns the id in a reply, which the caller frees: the member `id` or `other` (may be NULL), or the value
- * itself. Returns NULL if there is no usable id. */
+/* Returns the member `id` or `other` (may be NULL) of an object, or the value itself, if it is a usable id;
+ * else NULL. The caller frees it. */
 static char *read_reply_id(const json_t *value, const char *other)
 {
     if (!json_is_object(value))
@@ -301,7 +295,7 @@ static void set_absent(struct service_result *ret, enum optional_endpoint endpoi
     ret->http_status = status;
 }
 
-/* Returns true, with the outcome in `ret`, if the endpoint is absent and this call must be skipped. */
+/* Returns true, with the outcome in `ret`, if the call must be skipped. */
 static bool skip_absent_endpoint(struct api_service *api, enum optional_endpoint endpoint,
                                  struct service_result *ret)
 {
@@ -321,8 +315,8 @@ static int stop_at_once(void *context, const char *text, size_t len)
     return -ECANCELED;
 }
 
-/* Returns true if an endpoint that every server has accepts the key. If the server ignores `limit`, the call
- * ends after the first record. */
+/* Asks an endpoint that every server has. If the server ignores `limit`, the call ends after the first
+ * record. */
 static bool is_key_accepted(struct api_service *api, struct cancel *cancel, struct service_result *ret)
 {
     _cleanup_(list_call_release) struct list_call call = {
@@ -339,9 +333,9 @@ static bool is_key_accepted(struct api_service *api, struct cancel *cancel, stru
     return true;
 }
 
-/* Remembers after a call of a list whether the endpoint exists, and turns an answer that shows its absence
- * into SERVICE_ABSENT. A server may give such an answer to an unknown key. So the key is tried first; if the
- * server refuses the key, that refusal is the outcome (interface section 3, "Absence"). */
+/* Records whether the endpoint of the list exists, and turns an answer that shows its absence into
+ * SERVICE_ABSENT. A server may answer an unknown key in the same way. So the key is tried first; if the
+ * server refuses the key, the refusal is the outcome (interface section 3, "Absence"). */
 static void note_list_endpoint(struct api_service *api, enum optional_endpoint endpoint,
                                const struct list_call *call, struct service_result *ret)
 {
@@ -349,7 +343,7 @@ static void note_list_endpoint(struct api_service *api, enum optional_endpoint e
     pthread_mutex_lock(&api->lock);
     if (ret->outcome == SERVICE_OK)
         set_endpoint_state_locked(api, endpoint, true);
-    /* If the endpoint has answered with a list before, it exists, and another answer is a fault. */
+    /* An endpoint that has answered with a list before exists, so an answer without a list is a fault. */
     bool looks_absent = status == 404 || status == 405 || status == 501 ||
                         (call->is_not_a_list && api->endpoints[endpoint].state != CAPABILITY_PRESENT);
     pthread_mutex_unlock(&api->lock);
@@ -391,7 +385,7 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
     list_reader_init(&call.reader, EMAIL_RECORD_MAX_BYTES, MAIL_INBOXES_MAX, parse_and_pass_inbox, &receiver);
     get_list(api, &call, ret);
     note_list_endpoint(api, ENDPOINT_INBOX_LIST, &call, ret);
-    if (ret->outcome == SERVICE_OK && ret->error != 0) /* an unreadable inbox still exists */
+    if (ret->outcome == SERVICE_OK && ret->error != 0) /* an inbox whose record is unreadable exists */
         ret->outcome = SERVICE_RETRY;
 }
 
@@ -440,8 +434,8 @@ static int build_list_target(const char *path, const struct email_query *query, 
     return http_path_add_query(target, "limit", limit);
 }
 
-/* Copies the last complete answer to a query. If nothing has changed, a request with its ETag transfers
- * nothing (RFC 9110 section 13.1.2). Returns false if no answer is known. */
+/* Copies the last complete answer to a query, whose ETag makes the next request conditional (RFC 9110 section
+ * 13.1.2). Returns false if no answer is known. */
 static bool find_known_answer(struct api_service *api, const char *target, struct known_answer *ret)
 {
     LOCK_GUARD(&api->lock);
@@ -452,7 +446,7 @@ static bool find_known_answer(struct api_service *api, const char *target, struc
     return true;
 }
 
-/* Keeps the answer, unless its `etag` is "". Forgets the last answer in any case. */
+/* Replaces the known answer to a query; only forgets it if `etag` is "". */
 static void set_known_answer(struct api_service *api, const char *target, const char *etag,
                              unsigned int count)
 {
@@ -493,7 +487,7 @@ static void list_records(struct api_service *api, const char *path, enum optiona
     call.reader.pause = pause_emails;
     get_list(api, &call, ret);
     *ret_count = call.reader.count;
-    /* A caller that asks for one record only checks that the service answers. */
+    /* A caller that asks for one record only wants to know whether the service answers. */
     if (query->limit == 1 && call.reader.stopped_by == -EOVERFLOW && call.reader.count >= max_records)
         outcome_set(ret, SERVICE_OK, 0, "");
     if (is_conditional && ret->http_status == 304) {
@@ -530,8 +524,8 @@ static void list_outbound(struct mail_service *service, const struct email_query
 
 /* ---------------------------------------------------------------- GET /email/{id} and the paths below it */
 
-/* Appends /email/ID/BELOW/BELOW_ID; the last two may be NULL. Returns -errno, with the outcome in `ret`, if
- * the path gets too long. */
+/* Appends /email/ID/BELOW/BELOW_ID; the last two may be NULL. Return: 0; -errno, with the outcome in `ret`,
+ * if the path gets too long. */
 static int build_email_target(const char *email_id, const char *below, const char *below_id,
                               struct strbuf *target, struct service_result *ret)
 {
@@ -552,16 +546,16 @@ static void reject_long_answer(const struct http_response *response, struct serv
         outcome_set(ret, SERVICE_REJECTED, EFBIG, "the service's answer is longer than allowed");
 }
 
-/* A 404 is taken for a missing email, although the endpoint may be missing (note_content_endpoint()). */
+/* A 404 may also mean that the endpoint is missing: note_content_endpoint(). */
 static void set_error_if_missing(struct service_result *ret)
 {
     if (ret->outcome == SERVICE_REJECTED && (ret->http_status == 404 || ret->http_status == 410))
         ret->error = ENOENT;
 }
 
-/* An answer that was cut off because of its length shows that the endpoint exists. A single email that is not
- * found shows nothing, since the email may have been deleted. A second, different email that is not found,
- * without a success in between, shows that the endpoint is absent. */
+/* Records whether the endpoint exists. An answer that was cut off because of its length shows that it does.
+ * One email that is not found shows nothing, since the email may have been deleted; a second, without a
+ * success in between, shows that the endpoint is absent. */
 static void note_content_endpoint(struct api_service *api, enum optional_endpoint endpoint,
                                   const struct content_query *query, bool is_no_content,
                                   struct service_result *ret)
@@ -594,7 +588,8 @@ static int collect_content(void *context, int status, const void *bytes, size_t 
     return strbuf_append(body, bytes, len);
 }
 
-/* Returns true if the answer is JSON but not content, such as the record that a Core server may send. */
+/* Returns true if the answer is something else than content: a page, or the record that a Core server may
+ * send. */
 static bool read_content(const struct strbuf *body, const struct content_query *query,
                          struct email_content *content, struct service_result *ret)
 {
@@ -726,7 +721,7 @@ static void upsert_inbox(struct mail_service *service, const char *request, int6
     if (ret->outcome != SERVICE_OK || !read_reply(api, &body, no_json, &value, ret))
         return;
     *ret_id = read_reply_id(value, NULL);
-    /* A request that creates an inbox needs the id in the reply; an update already has it. */
+    /* A request that creates an inbox has no id, so the reply must have one. */
     _cleanup_json_ json_t *sent = json_loads(request, JSON_ALLOW_NUL, NULL);
     _cleanup_free_ char *sent_id = read_id(json_object_get(sent, "id"));
     if (*ret_id == NULL && sent_id == NULL)
@@ -749,8 +744,7 @@ static void mark_email(struct mail_service *service, const char *email_id, bool 
     post_json(api, target.data, "{}", timeout_ms, cancel, &body, ret);
     if (ret->http_status == 404)
         ret->error = ENOENT;
-    /* Any answer in JSON confirms that the email was marked. If it has the record, the caller need not
-     * request the list. */
+    /* Any answer in JSON confirms that the email was marked, even without a record. */
     if (ret->outcome == SERVICE_OK && read_reply(api, &body, no_json, &value, ret) &&
         email_record_from_text(strbuf_str(&body), body.len, &record) == 0)
         *ret_record = record;
@@ -790,8 +784,8 @@ static void upload(struct mail_service *service, const struct upload_request *re
 
 /* ---------------------------------------------------------------- POST /email/send */
 
-/* Servers accept different forms of a send request. Another form is tried only after a 400 or 422, since the
- * server has then sent nothing. Any other answer is the outcome. */
+/* Servers accept different forms of a send request. Another form is tried only after a 400 or 422, since only
+ * then it is certain that the server has sent nothing. */
 
 #define FROM "from_address"
 #define KEY "idempotency_key"
@@ -813,7 +807,7 @@ static void get_capabilities(struct mail_service *service, struct service_capabi
 struct send_forms {
     struct api_service *api;
     const struct send_request *request;
-    json_t *message; /* the caller's message, with the key last */
+    json_t *message; /* the caller's message, with the key added */
     struct cancel *cancel;
     struct strbuf body; /* body of the answer */
     bool as_text;       /* from_address is sent as a string */
@@ -838,7 +832,6 @@ static void post_form(struct send_forms *forms, struct service_result *ret)
     post_json(forms->api, API_PREFIX "/email/send", text, NO_TIMEOUT, forms->cancel, &forms->body, ret);
 }
 
-/* Returns true if the last answer names this field. */
 static bool refusal_mentions(const struct send_forms *forms, const char *field)
 {
     struct error_body body;
@@ -848,8 +841,7 @@ static bool refusal_mentions(const struct send_forms *forms, const char *field)
     return is_named;
 }
 
-/* Chooses the next form, which differs in the fields that the answer names. Returns false if there is no
- * other form to try. */
+/* Changes the form of the fields that the answer mentions. Returns false if there is no other form to try. */
 static bool adapt_to_refusal(struct send_forms *forms, const struct service_result *result)
 {
     bool is_changed = false;
@@ -865,7 +857,7 @@ static bool adapt_to_refusal(struct send_forms *forms, const struct service_resu
         return is_changed;
     LOCK_GUARD(&forms->api->lock);
     forms->api->idempotency_key = CAPABILITY_ABSENT;
-    /* A message that the service may have sent already must not be repeated without its key. */
+    /* A message that the service may have sent must not be repeated without its key. */
     forms->with_key = forms->request->is_repeat;
     return !forms->with_key;
 }
@@ -881,7 +873,7 @@ static void try_forms(struct send_forms *forms, struct service_result *ret)
             service_result_release(ret);
         post_form(forms, ret);
     }
-    /* If both forms of from_address are refused, the first refusal helps the user more. */
+    /* If the server refuses both forms of from_address, the first refusal helps the user more. */
     if (first.detail != NULL && ret->outcome == SERVICE_REJECTED && forms->is_flipped &&
         refusal_mentions(forms, FROM)) {
         service_result_release(ret);

@@ -10,15 +10,14 @@
 struct api_config {
     const char *base_url;    /* http(s)://host[:port][/path][/api/v1][/]; all forms are equivalent */
     const char *unix_socket; /* path of the socket to use instead of TCP, or NULL */
-    const char *api_key;     /* copied; the copy is wiped when it is freed */
+    const char *api_key;     /* the copy of it is wiped when the service is freed */
     const char *ca_path;     /* file or directory with the only authorities to trust; if NULL, the system's */
 };
 
-/* Makes a service, to be freed with api_service_free(). It starts no thread and makes no request. Return: 0;
- * -EINVAL when the URL or the key is invalid; -ENOMEM. */
+/* Starts no thread and makes no request. Return: 0; -EINVAL if the URL or the key is invalid; -ENOMEM. */
 int api_service_new(const struct api_config *config, struct mail_service **ret_service);
 
-/* Frees the service. No call may be in progress. NULL-safe. */
+/* No call may be in progress. NULL-safe. */
 void api_service_free(struct mail_service *service);
 
 #endif

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The reader finds records by their brackets. The text around the records is the frame: the reader collects
- * the frame, with an empty array in place of the list, and jansson checks it at the end.
+ * The text around the records is the *frame*: the reader collects it, with an empty array in place of the
+ * list, and jansson checks it at the end.
  */
 #include "api/list_reader.h"
 
@@ -43,7 +43,7 @@ void list_reader_release(struct list_reader *reader)
     strbuf_release(&reader->partial);
 }
 
-/* Skips one byte of a value, or more inside a string; tracks only strings and brackets. */
+/* Returns the number of bytes skipped: 1, or more inside a string. Tracks only strings and brackets. */
 static size_t skip_in_value(struct list_reader *reader, const char *bytes, size_t len)
 {
     if (!reader->in_string) {
@@ -128,7 +128,7 @@ static int feed_list(struct list_reader *reader, char c, size_t *ret_used)
 static int begin_list(struct list_reader *reader)
 {
     if (reader->has_records)
-        return -EBADMSG; /* there are two arrays of objects: either could be the list */
+        return -EBADMSG; /* two arrays of objects: either could be the list */
     reader->part = PART_LIST;
     reader->has_list = true;
     reader->has_records = true;

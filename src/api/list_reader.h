@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A list reader splits a list of records while its JSON text (RFC 8259) arrives. It passes each record to a
- * sink as soon as the last byte of the record is there, and never has the whole list in memory. A list is an
+ * sink as soon as the record's last byte has arrived, and never has the whole list in memory. A list is an
  * array of objects, or an object with exactly one array of objects in it (interface section 1).
  *
  * The reader finds only the beginning and end of a record, by its brackets; the sink parses the record. After
  * an unreadable record the reader continues with the next. It counts all records, and keeps the reason for
- * the first unreadable one. Memory is bounded by one record and 1 MB of text around the list; work, by the
- * number of records.
+ * the first unreadable one. Memory is bounded by one record and 1 MB of text around the list.
  */
 #ifndef INBOXFS_API_LIST_READER_H
 #define INBOXFS_API_LIST_READER_H
@@ -21,9 +20,9 @@ enum {
     LIST_REASON_MAX_BYTES = 160
 };
 
-/* Receives the text of one object, from `{` to the matching bracket; it may be invalid. Return: 0; a positive
- * errno when the record is unreadable (EILSEQ: not UTF-8; EEXIST: a key twice in an object; EBADMSG: not
- * JSON; or others); -errno to stop reading the list. */
+/* Receives the text of one object, from `{` to the matching bracket; the text may be invalid. Return: 0; a
+ * positive errno if the record is unreadable (EILSEQ: not UTF-8; EEXIST: a key twice in an object; EBADMSG:
+ * not JSON; or others); -errno to stop reading the list. */
 typedef int (*record_sink)(void *context, const char *text, size_t len);
 
 struct list_reader {
@@ -39,7 +38,7 @@ struct list_reader {
     int part;
     int error;        /* -errno that all later calls return; 0 if none */
     long depth;       /* open brackets of the frame or the record */
-    char previous;    /* last byte of the frame or list that was no blank */
+    char previous;    /* last byte of the frame or list, except blanks */
     bool is_wrapped;  /* the list is in an object */
     bool has_list;    /* an array of objects, or an empty array, was found */
     bool has_records; /* an array with objects was found */
@@ -53,12 +52,11 @@ void list_reader_init(struct list_reader *reader, size_t max_record_bytes, size_
                       record_sink sink, void *context);
 void list_reader_release(struct list_reader *reader);
 
-/* Reads the next bytes of the text. Return: 0; -ENOMSG when the text is no list (other JSON, or no JSON);
- * -EBADMSG when the list is damaged; -ENOMEM; or `stopped_by`. All later calls return the same error.
- */
+/* Reads the next bytes of the text. Return: 0; -ENOMSG if the text is not a list; -EBADMSG if the list is
+ * damaged; -ENOMEM; or `stopped_by`. All later calls return the same error. */
 int list_reader_feed(struct list_reader *reader, const char *bytes, size_t len);
 
-/* Ends the text. Return: as list_reader_feed(); -EBADMSG also when the list was cut off. */
+/* Ends the text. Return: as list_reader_feed(); -EBADMSG also if the list was cut off. */
 int list_reader_finish(struct list_reader *reader);
 
 #endif

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * First comes the table from status to outcome; then the parser of the bodies of refusals, which servers
- * write in many forms; then the reason, which is made from both.
- */
 #include "api/outcome.h"
 
 #include <ctype.h>
@@ -22,10 +18,10 @@ enum {
 
 /* ---------------------------------------------------------------- the table */
 
-/* The bodies that show that the service answered, not a proxy. */
+/* Which bodies show that the service itself has answered, not a proxy. */
 enum own_body {
     OWN_ANY,
-    OWN_NO_PAGE, /* all except an HTML page */
+    OWN_NO_PAGE, /* all except HTML pages */
     OWN_JSON,
     OWN_NONE,
 };
@@ -98,7 +94,7 @@ void outcome_decide(const struct http_response *response, const struct strbuf *b
 {
     *ret =
         (struct service_result){.http_status = response->status, .retry_after_ms = response->retry_after_ms};
-    /* A refusal counts even if its body was cut off. A success counts only if its body is complete. */
+    /* A refusal counts even if its body was cut off; a success needs a complete body. */
     if (response->error == 0 || response->status >= 300) {
         const struct outcome_row *row = find_row(response->status);
         ret->outcome = row->outcome;
@@ -237,7 +233,7 @@ bool error_body_mentions(const struct error_body *body, const char *field)
 
 /* ---------------------------------------------------------------- the reason */
 
-/* Appends as many whole characters as fit. A run of white space or of characters that a terminal obeys
+/* Appends as many whole characters as fit. A run of white space and of characters that a terminal obeys
  * becomes one space; an invalid byte becomes `?`. */
 static void append_reason(struct strbuf *reason, const char *text, size_t len)
 {
@@ -270,8 +266,8 @@ static const char *status_hint(int status)
     return status == 401 ? " (the service refuses the API key)" : "";
 }
 
-/* Appends the text of append_value() or, if there is none, the whole body; for an HTML page, a fixed
- * sentence; for an empty body, nothing. */
+/* Appends the text that append_value() finds, or the whole body if it finds none; a sentence instead of an
+ * HTML page; nothing for an empty body. */
 static void append_body_reason(const struct http_client *client, const struct http_response *response,
                                const struct strbuf *body, struct strbuf *reason)
 {

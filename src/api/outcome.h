@@ -4,8 +4,8 @@
  * "what happened | what follows"). The reason comes from the body of the refusal (interface section 1,
  * "Errors").
  *
- * Since servers write the reasons, a reason becomes one line of valid UTF-8 without control characters, of at
- * most OUTCOME_REASON_MAX_BYTES, and without the API key, which servers echo.
+ * A reason is one line of valid UTF-8 without control characters, of at most OUTCOME_REASON_MAX_BYTES, and
+ * without the API key, whatever the server wrote.
  */
 #ifndef INBOXFS_API_OUTCOME_H
 #define INBOXFS_API_OUTCOME_H
@@ -22,18 +22,17 @@ enum {
     OUTCOME_REASON_MAX_BYTES = 1000
 };
 
-/* Fills in `ret`; its detail becomes NULL. `body`: the part that arrived of the body of an unsuccessful
- * answer. `is_safe`: the request changes nothing at the service (GET), so SERVICE_UNKNOWN becomes
- * SERVICE_RETRY. */
+/* Sets `ret`, with a detail of NULL. `body`: of an unsuccessful answer, as far as it arrived. `is_safe`: the
+ * request changes nothing at the service (GET), so SERVICE_UNKNOWN becomes SERVICE_RETRY. */
 void outcome_decide(const struct http_response *response, const struct strbuf *body, bool is_safe,
                     struct service_result *ret);
 
-/* Returns the reason of an unsuccessful or missing answer, which the caller frees; NULL when out of memory.
- * `body`: the part of the answer's body that arrived. */
+/* Returns the reason of an unsuccessful or missing answer, which the caller frees; NULL if out of memory.
+ * `body`: as above. */
 char *outcome_describe(const struct http_client *client, const struct http_response *response,
                        const struct strbuf *body);
 
-/* Replaces outcome, error and detail (the reason, cleaned and bounded); is_foreign becomes false. */
+/* Replaces the outcome, the error and the detail (by the reason, cleaned and bounded); clears is_foreign. */
 void outcome_set(struct service_result *result, enum service_outcome outcome, int error, const char *reason);
 
 /* ---------------------------------------------------------------- the body of a refusal */
