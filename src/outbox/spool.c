@@ -144,7 +144,7 @@ int spool_read_head(struct spool *spool, struct spool_head *ret)
     _cleanup_reader_ struct connection *reader = NULL;
     int error = database_take_reader(spool->database, &reader);
     if (error == 0)
-        error = statements_integers(&reader->statements, READ_SPOOL, values, ARRAY_LEN(values), "");
+        error = statements_integers(reader, READ_SPOOL, values, ARRAY_LEN(values), "");
     if (error == 0)
         *ret = (struct spool_head){.is_taken_over = values[0] != 0,
                                    .next_number = (uint64_t)values[1],
@@ -210,28 +210,25 @@ int spool_begin(struct spool *spool, struct connection **ret_turn)
 int spool_end(struct spool *spool, struct connection *turn, int error)
 {
     if (error == 0)
-        error = statements_execute(&turn->statements, SAVE_NUMBER, "i",
-                                   (int64_t)atomic_load(&spool->next_number));
+        error = statements_execute(turn, SAVE_NUMBER, "i", (int64_t)atomic_load(&spool->next_number));
     return database_end_write(spool->database, error);
 }
 
 int spool_save_row(struct connection *turn, const struct row *row)
 {
-    int error = statements_execute(&turn->statements, SAVE_ROW, "iisssisssssssiiiiiiiissii",
-                                   (int64_t)row->number, (int64_t)row->position, item_kind_name(row->kind),
-                                   item_states[row->state].name, row->name, row->size, row->digest, row->key,
-                                   row->reply_template, row->from, row->replies_to, row->not_carried,
-                                   row->sequence, (int64_t)row->may_have_been_sent, (int64_t)row->was_unknown,
-                                   (int64_t)row->was_reuploaded, row->quota_day, (int64_t)row->attempts,
-                                   row->accepted_ms, row->finished_ms, (int64_t)row->http_status, row->id,
-                                   row->error, (int64_t)row->receipt_bytes, (int64_t)row->replaces);
+    int error = statements_execute(
+        turn, SAVE_ROW, "iisssisssssssiiiiiiiissii", (int64_t)row->number, (int64_t)row->position,
+        item_kind_name(row->kind), item_states[row->state].name, row->name, row->size, row->digest, row->key,
+        row->reply_template, row->from, row->replies_to, row->not_carried, row->sequence,
+        (int64_t)row->may_have_been_sent, (int64_t)row->was_unknown, (int64_t)row->was_reuploaded,
+        row->quota_day, (int64_t)row->attempts, row->accepted_ms, row->finished_ms, (int64_t)row->http_status,
+        row->id, row->error, (int64_t)row->receipt_bytes, (int64_t)row->replaces);
     if (error == 0)
-        error = statements_execute(&turn->statements, REMOVE_PIECES, "i", (int64_t)row->number);
+        error = statements_execute(turn, REMOVE_PIECES, "i", (int64_t)row->number);
     for (size_t i = 0; i < row->pieces_len && error == 0; i++) {
         const struct piece *piece = &row->pieces[i];
-        error = statements_execute(&turn->statements, SAVE_PIECE, "iisiiss", (int64_t)row->number, (int64_t)i,
-                                   piece->name, (int64_t)piece->content, piece->size, piece->digest,
-                                   piece->pool_id);
+        error = statements_execute(turn, SAVE_PIECE, "iisiiss", (int64_t)row->number, (int64_t)i, piece->name,
+                                   (int64_t)piece->content, piece->size, piece->digest, piece->pool_id);
     }
     return error;
 }
@@ -240,32 +237,30 @@ int spool_remove_row(struct connection *turn, uint64_t number)
 {
     int error = 0;
     for (enum statement statement = REMOVE_ROW; statement <= REMOVE_REQUEST && error == 0; statement++)
-        error = statements_execute(&turn->statements, statement, "i", (int64_t)number);
+        error = statements_execute(turn, statement, "i", (int64_t)number);
     return error;
 }
 
 int spool_save_request(struct connection *turn, uint64_t number, const char *request)
 {
-    return request == NULL
-               ? statements_execute(&turn->statements, REMOVE_REQUEST, "i", (int64_t)number)
-               : statements_execute(&turn->statements, SAVE_REQUEST, "is", (int64_t)number, request);
+    return request == NULL ? statements_execute(turn, REMOVE_REQUEST, "i", (int64_t)number)
+                           : statements_execute(turn, SAVE_REQUEST, "is", (int64_t)number, request);
 }
 
 int spool_count_sent(struct connection *turn, int64_t day)
 {
-    return statements_execute(&turn->statements, COUNT_SENT, "i", day);
+    return statements_execute(turn, COUNT_SENT, "i", day);
 }
 
 int spool_save_pool_id(struct connection *turn, const struct piece *piece)
 {
-    int error = statements_execute(&turn->statements, SAVE_POOL_ID, "sss", piece->digest, piece->name,
-                                   piece->pool_id);
-    return error != 0 ? error : statements_execute(&turn->statements, PRUNE_POOL, "");
+    int error = statements_execute(turn, SAVE_POOL_ID, "sss", piece->digest, piece->name, piece->pool_id);
+    return error != 0 ? error : statements_execute(turn, PRUNE_POOL, "");
 }
 
 int spool_set_taken_over(struct connection *turn)
 {
-    return statements_execute(&turn->statements, SET_TAKEN_OVER, "");
+    return statements_execute(turn, SET_TAKEN_OVER, "");
 }
 
 /* Copies the only column of a statement whose statements_begin() returned `result`, and ends it. */
@@ -285,7 +280,7 @@ char *spool_find_pool_id(struct spool *spool, const char *digest, const char *na
     char *id = NULL;
     if (database_take_reader(spool->database, &reader) != 0)
         return NULL;
-    int result = statements_begin(&reader->statements, FIND_POOL_ID, &statement, "ss", digest, name);
+    int result = statements_begin(reader, FIND_POOL_ID, &statement, "ss", digest, name);
     (void)copy_only_column(reader, statement, result, &id);
     return id;
 }
@@ -295,7 +290,7 @@ void spool_forget_pool_id(struct spool *spool, const char *pool_id)
     struct connection *turn;
     int error = spool_begin(spool, &turn);
     if (error == 0)
-        error = spool_end(spool, turn, statements_execute(&turn->statements, FORGET_POOL_ID, "s", pool_id));
+        error = spool_end(spool, turn, statements_execute(turn, FORGET_POOL_ID, "s", pool_id));
     if (error != 0)
         log_warning("the spool could not forget what the pool has forgotten: %s", strerror(-error));
 }
@@ -307,7 +302,7 @@ int spool_read_request(struct spool *spool, uint64_t number, char **ret_request)
     int error = database_take_reader(spool->database, &reader);
     if (error != 0)
         return error;
-    int result = statements_begin(&reader->statements, READ_REQUEST, &statement, "i", (int64_t)number);
+    int result = statements_begin(reader, READ_REQUEST, &statement, "i", (int64_t)number);
     return copy_only_column(reader, statement, result, ret_request);
 }
 

@@ -222,7 +222,7 @@ static int load_previous(struct connection *connection, const struct thread_emai
 {
     sqlite3_stmt *statement;
     _cleanup_json_ json_t *list = json_array();
-    int result = statements_begin(&connection->statements, TABLES_PREVIOUS, &statement, "iiii", email->thread,
+    int result = statements_begin(connection, TABLES_PREVIOUS, &statement, "iiii", email->thread,
                                   email->message, email->inbox, (int64_t)PREVIOUS_MAX);
     if (result > 0)
         result = prepend_rows(statement, list);
@@ -263,7 +263,7 @@ int email_load_content(struct connection *connection, enum email_side side, cons
     enum tables_statement number = side == SIDE_SENT ? TABLES_SENT : TABLES_RECEIVED;
     sqlite3_stmt *statement;
     struct thread_email email = {0};
-    int result = statements_begin(&connection->statements, number, &statement, "s", id);
+    int result = statements_begin(connection, number, &statement, "s", id);
     int error = result > 0 ? read_thread_email(statement, &email) : result < 0 ? result : -ENOENT;
     statements_end(statement);
     if (error == 0)

@@ -51,7 +51,7 @@ int keys_is_valid(struct database *database, const char *key)
     _cleanup_reader_ struct connection *connection = NULL;
     int error = database_take_reader(database, &connection);
     if (error == 0)
-        error = statements_integers(&connection->statements, TABLES_COUNT_KEYS, &count, 1, "s", digest);
+        error = statements_integers(connection, TABLES_COUNT_KEYS, &count, 1, "s", digest);
     return error != 0 ? error : count > 0;
 }
 

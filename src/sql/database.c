@@ -136,7 +136,8 @@ static void free_connection(struct connection *connection)
 {
     if (connection == NULL)
         return;
-    statements_release(&connection->statements);
+    for (size_t i = 0; i < STATEMENTS_MAX; i++)
+        sqlite3_finalize(connection->prepared[i]);
     sqlite3_close(connection->db);
     free(connection);
 }
@@ -171,7 +172,7 @@ static int open_connection(struct database *database, const char *pragma, struct
         return error;
     }
     connection->database = database;
-    statements_init(&connection->statements, *db, format->statements);
+    connection->statements = format->statements;
     *ret = connection;
     return 0;
 }

@@ -46,15 +46,9 @@ struct database_format {
     const char *name; /* name of the file */
     const struct database_step *steps;
     size_t steps_len;
-    const char *const *statements; /* prepared on each connection, by number (struct statements); or NULL */
+    const char *const *statements; /* statements of each connection, by number; or NULL */
     const char *pragmas;           /* statements that are run on each new connection; or NULL */
     bool is_expendable;
-};
-
-struct connection {
-    struct database *database;
-    sqlite3 *db;
-    struct statements statements;
 };
 
 /* Opens the database in the directory `dir_fd`; waits for the disk. No other thread may use SQLite during the

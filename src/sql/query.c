@@ -203,25 +203,15 @@ char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len)
 
 /* ---------------------------------------------------------------- statements that run often */
 
-void statements_init(struct statements *statements, sqlite3 *db, const char *const *texts)
-{
-    *statements = (struct statements){.db = db, .texts = texts};
-}
-
-void statements_release(struct statements *statements)
-{
-    for (size_t i = 0; i < STATEMENTS_MAX; i++)
-        sqlite3_finalize(statements->prepared[i]);
-}
-
 /* Does statements_begin(). */
-static int begin(struct statements *statements, size_t number, sqlite3_stmt **ret_statement,
+static int begin(struct connection *connection, size_t number, sqlite3_stmt **ret_statement,
                  const char *types, va_list arguments)
 {
-    sqlite3_stmt **statement = &statements->prepared[number];
+    sqlite3_stmt **statement = &connection->prepared[number];
     *ret_statement = NULL;
     if (*statement == NULL) {
-        int error = compile(statements->db, statements->texts[number], SQLITE_PREPARE_PERSISTENT, statement);
+        int error =
+            compile(connection->db, connection->statements[number], SQLITE_PREPARE_PERSISTENT, statement);
         if (error != 0)
             return error;
     }
@@ -240,12 +230,12 @@ void statements_end(sqlite3_stmt *statement)
     sqlite3_clear_bindings(statement);
 }
 
-int statements_execute(struct statements *statements, size_t number, const char *types, ...)
+int statements_execute(struct connection *connection, size_t number, const char *types, ...)
 {
     sqlite3_stmt *statement;
     va_list arguments;
     va_start(arguments, types);
-    int result = begin(statements, number, &statement, types, arguments);
+    int result = begin(connection, number, &statement, types, arguments);
     va_end(arguments);
     while (result > 0)
         result = query_step(statement);
@@ -253,23 +243,23 @@ int statements_execute(struct statements *statements, size_t number, const char 
     return result;
 }
 
-int statements_begin(struct statements *statements, size_t number, sqlite3_stmt **ret_statement,
+int statements_begin(struct connection *connection, size_t number, sqlite3_stmt **ret_statement,
                      const char *types, ...)
 {
     va_list arguments;
     va_start(arguments, types);
-    int result = begin(statements, number, ret_statement, types, arguments);
+    int result = begin(connection, number, ret_statement, types, arguments);
     va_end(arguments);
     return result;
 }
 
-int statements_integers(struct statements *statements, size_t number, int64_t *ret_values, size_t len,
+int statements_integers(struct connection *connection, size_t number, int64_t *ret_values, size_t len,
                         const char *types, ...)
 {
     sqlite3_stmt *statement;
     va_list arguments;
     va_start(arguments, types);
-    int result = begin(statements, number, &statement, types, arguments);
+    int result = begin(connection, number, &statement, types, arguments);
     va_end(arguments);
     for (size_t i = 0; result > 0 && i < len; i++)
         ret_values[i] = sqlite3_column_int64(statement, (int)i);

@@ -2,8 +2,8 @@
 /*
  * SQLite statements whose parameters are bound in one call, and SQLite's result codes as errno.
  *
- * The query_ functions prepare a statement for one run. A `struct statements` keeps statements that run
- * often: it prepares each at its first run.
+ * The query_ functions prepare a statement for one run. The statements_ functions run the statements of a
+ * connection, and prepare each at its first run.
  */
 #ifndef INBOXFS_SQL_QUERY_H
 #define INBOXFS_SQL_QUERY_H
@@ -52,26 +52,26 @@ enum {
     STATEMENTS_MAX = 64
 };
 
-struct statements {           /* used by one thread at a time */
-    sqlite3 *db;              /* borrowed; close it after statements_release() */
-    const char *const *texts; /* by number; static */
+struct database;
+
+/* Used by one thread at a time. */
+struct connection {
+    struct database *database;
+    sqlite3 *db;
+    const char *const *statements; /* SQL by number; static */
     sqlite3_stmt *prepared[STATEMENTS_MAX];
 };
 
-void statements_init(struct statements *statements, sqlite3 *db, const char *const *texts);
-/* Finalises the statements. Accepts a zeroed struct. */
-void statements_release(struct statements *statements);
-
 /* Binds parameters as query_prepare() does, and runs statement `number` to its end. Return: 0 or -errno. */
-int statements_execute(struct statements *statements, size_t number, const char *types, ...);
+int statements_execute(struct connection *connection, size_t number, const char *types, ...);
 
 /* Reads `len` integer columns of the first row. Return: 0; -ENOENT when there is no row; or -errno. */
-int statements_integers(struct statements *statements, size_t number, int64_t *ret_values, size_t len,
+int statements_integers(struct connection *connection, size_t number, int64_t *ret_values, size_t len,
                         const char *types, ...);
 
 /* Binds the parameters of a statement and steps to its first row. Return: 1; 0 when there is no row; or
  * -errno. The caller must call statements_end() in any case; blobs are borrowed until then. */
-int statements_begin(struct statements *statements, size_t number, sqlite3_stmt **ret_statement,
+int statements_begin(struct connection *connection, size_t number, sqlite3_stmt **ret_statement,
                      const char *types, ...);
 void statements_end(sqlite3_stmt *statement);
 

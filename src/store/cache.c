@@ -190,7 +190,7 @@ static int64_t hash_email(const struct email_row *row)
 
 int cache_put_inbox(struct connection *connection, const struct inbox_row *row)
 {
-    return statements_execute(&connection->statements, CACHE_PUT_INBOX, "iiiiiisssbi", (int64_t)row->number,
+    return statements_execute(connection, CACHE_PUT_INBOX, "iiiiiisssbi", (int64_t)row->number,
                               (int64_t)row->origin, (int64_t)row->is_backfilling, (int64_t)row->is_gone,
                               row->record_ms, row->changed_ms, row->id, row->address, row->name,
                               (const void *)row->json, row->json_len, hash_inbox(row));
@@ -198,7 +198,7 @@ int cache_put_inbox(struct connection *connection, const struct inbox_row *row)
 
 int cache_put_email(struct connection *connection, const struct email_row *row)
 {
-    return statements_execute(&connection->statements, CACHE_PUT_EMAIL, "iiiiiiiissi", (int64_t)row->number,
+    return statements_execute(connection, CACHE_PUT_EMAIL, "iiiiiiiissi", (int64_t)row->number,
                               (int64_t)row->inbox, (int64_t)row->json_len, (int64_t)row->line_len,
                               row->date_ms, row->seen_ms, (int64_t)row->is_quarantined, (int64_t)row->record,
                               row->key, row->name, hash_email(row));
@@ -206,23 +206,23 @@ int cache_put_email(struct connection *connection, const struct email_row *row)
 
 int cache_delete_email(struct connection *connection, uint32_t number)
 {
-    return statements_execute(&connection->statements, CACHE_DELETE_EMAIL, "i", (int64_t)number);
+    return statements_execute(connection, CACHE_DELETE_EMAIL, "i", (int64_t)number);
 }
 
 int cache_add_record(struct connection *connection, uint64_t record, const char *json, size_t len)
 {
-    return statements_execute(&connection->statements, CACHE_ADD_RECORD, "iib", (int64_t)record,
+    return statements_execute(connection, CACHE_ADD_RECORD, "iib", (int64_t)record,
                               (int64_t)hash_bytes(record, json, len), (const void *)json, len);
 }
 
 int cache_add_replaced(struct connection *connection, uint64_t record)
 {
-    return statements_execute(&connection->statements, CACHE_ADD_REPLACED, "i", (int64_t)record);
+    return statements_execute(connection, CACHE_ADD_REPLACED, "i", (int64_t)record);
 }
 
 int cache_set_first_sync_done(struct connection *connection)
 {
-    return statements_execute(&connection->statements, CACHE_SET_MARK, "si", mark_first_sync, INT64_C(1));
+    return statements_execute(connection, CACHE_SET_MARK, "si", mark_first_sync, INT64_C(1));
 }
 
 /* Executes statements without parameters, `first` to `last`, in one turn. */
@@ -233,7 +233,7 @@ static int execute_all(struct cache *cache, enum cache_statement first, enum cac
     if (error != 0)
         return error;
     for (size_t statement = first; statement <= last && error == 0; statement++)
-        error = statements_execute(&connection->statements, statement, "");
+        error = statements_execute(connection, statement, "");
     return cache_end_write(cache, error);
 }
 
@@ -258,7 +258,7 @@ int cache_read_record_by(struct cache *cache, struct connection *reader, uint64_
 {
     sqlite3_stmt *row = NULL;
     int error = 0;
-    int more = statements_begin(&reader->statements, CACHE_READ_RECORD, &row, "i", (int64_t)record);
+    int more = statements_begin(reader, CACHE_READ_RECORD, &row, "i", (int64_t)record);
     const char *json = more > 0 ? record_of_row(row, record, len) : NULL;
     char *copy = json != NULL ? malloc(len + 1) : NULL;
     if (copy != NULL) {
@@ -334,7 +334,7 @@ static int visit_rows(struct connection *connection, enum cache_statement statem
 {
     sqlite3_stmt *row = NULL;
     int error = 0;
-    int more = statements_begin(&connection->statements, statement, &row, "");
+    int more = statements_begin(connection, statement, &row, "");
     for (; more > 0 && error == 0; more = query_step(row))
         error = visit(row, visitor);
     statements_end(row);
@@ -348,7 +348,7 @@ static void delete_gone(struct cache *cache)
     int64_t has_gone = 0;
     if (database_take_reader(cache->database, &connection) != 0)
         return;
-    int error = statements_integers(&connection->statements, CACHE_HAS_GONE, &has_gone, 1, "");
+    int error = statements_integers(connection, CACHE_HAS_GONE, &has_gone, 1, "");
     database_return_reader(connection);
     if (error == 0 && has_gone != 0)
         (void)execute_all(cache, CACHE_UNINDEX_GONE, CACHE_DELETE_GONE_INBOXES);
@@ -364,10 +364,9 @@ int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct 
     int error = database_begin_read(cache->database, &connection);
     if (error != 0)
         return error;
-    error = statements_integers(&connection->statements, CACHE_LAST_RECORD, &last, 1, "");
+    error = statements_integers(connection, CACHE_LAST_RECORD, &last, 1, "");
     if (error == 0)
-        error =
-            statements_integers(&connection->statements, CACHE_GET_MARK, &is_done, 1, "s", mark_first_sync);
+        error = statements_integers(connection, CACHE_GET_MARK, &is_done, 1, "s", mark_first_sync);
     *ret_state = (struct cache_state){.next_record = (uint64_t)last + 1, .is_first_sync_done = is_done != 0};
     if (error == 0 || error == -ENOENT)
         error = visit_rows(connection, CACHE_LIST_INBOXES, visit_inbox, visitor);

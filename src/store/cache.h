@@ -31,7 +31,7 @@
 
 #include "sql/database.h"
 
-/* The statements of each connection to the cache (struct statements). */
+/* The statements of each connection to the cache (sql/query.h). */
 enum cache_statement {
     CACHE_PUT_INBOX,
     CACHE_LIST_INBOXES,

@@ -219,8 +219,7 @@ static void remove_orphans(struct content_cache *content)
         char *end;
         long long number = strtoll(item->d_name, &end, 10);
         if (*end == '\0')
-            (void)statements_integers(&reader->statements, CACHE_HAS_PART_FILE, &is_known, 1, "i",
-                                      (int64_t)number);
+            (void)statements_integers(reader, CACHE_HAS_PART_FILE, &is_known, 1, "i", (int64_t)number);
         if (item->d_name[0] != '.' && is_known == 0)
             content_cache_unlink(content, item->d_name);
     }
@@ -250,7 +249,7 @@ static int write_used(struct content_cache *content, struct connection *writer)
     pthread_mutex_unlock(&content->lock);
     int error = 0;
     for (size_t i = 0; error == 0 && i < len; i++)
-        error = statements_execute(&writer->statements, CACHE_USE_PART, "ii", (int64_t)time(NULL), keys[i]);
+        error = statements_execute(writer, CACHE_USE_PART, "ii", (int64_t)time(NULL), keys[i]);
     return error;
 }
 
@@ -313,11 +312,11 @@ static int open_file(const struct content_cache *content, const struct part_row 
     return error;
 }
 
-static int read_row(struct statements *statements, int64_t key, struct part_row *row,
+static int read_row(struct connection *connection, int64_t key, struct part_row *row,
                     struct content_bytes *ret)
 {
     sqlite3_stmt *found = NULL;
-    int more = statements_begin(statements, CACHE_READ_PART, &found, "i", key);
+    int more = statements_begin(connection, CACHE_READ_PART, &found, "i", key);
     int error = more > 0 ? 0 : more == 0 ? -ENOENT : more;
     if (error == 0) {
         *row = (struct part_row){
@@ -342,8 +341,8 @@ static int delete_part(struct content_cache *content, struct connection *writer,
     name_file(number, name);
     if (is_file)
         content_cache_unlink(content, name);
-    int error = statements_execute(&writer->statements, CACHE_DELETE_PART, "i", number);
-    return error != 0 ? error : statements_execute(&writer->statements, CACHE_DELETE_PART_BYTES, "i", number);
+    int error = statements_execute(writer, CACHE_DELETE_PART, "i", number);
+    return error != 0 ? error : statements_execute(writer, CACHE_DELETE_PART_BYTES, "i", number);
 }
 
 int content_cache_read(struct content_cache *content, int64_t key, struct content_bytes *ret)
@@ -352,7 +351,7 @@ int content_cache_read(struct content_cache *content, int64_t key, struct conten
     struct part_row row = {.number = 0};
     int error = database_take_reader(content->cache->database, &connection);
     if (error == 0) {
-        error = read_row(&connection->statements, key, &row, ret);
+        error = read_row(connection, key, &row, ret);
         database_return_reader(connection);
     }
     if (error == 0 && row.is_file != 0)
@@ -375,7 +374,7 @@ int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *
     int64_t len;
     int error = database_take_reader(content->cache->database, &reader);
     if (error == 0)
-        error = statements_integers(&reader->statements, CACHE_GET_PART_LEN, &len, 1, "i", key);
+        error = statements_integers(reader, CACHE_GET_PART_LEN, &len, 1, "i", key);
     if (error == 0)
         *ret_len = (uint64_t)len;
     return cache_report_error(content->cache, error);
@@ -390,13 +389,12 @@ static int delete_parts(struct content_cache *content, struct connection *writer
 {
     int64_t of_these;
     sqlite3_stmt *row = NULL;
-    int error = statements_integers(&writer->statements, CACHE_COUNT_PARTS_OF, &of_these, 1, "i",
-                                    (int64_t)is_passing);
+    int error = statements_integers(writer, CACHE_COUNT_PARTS_OF, &of_these, 1, "i", (int64_t)is_passing);
     if (error != 0)
         return error;
     /* SQLite sorts the rows, so it has read all of them before the first is deleted. */
-    int more = statements_begin(&writer->statements, CACHE_LIST_PARTS, &row, "ii", (int64_t)is_passing,
-                                content->last_number);
+    int more =
+        statements_begin(writer, CACHE_LIST_PARTS, &row, "ii", (int64_t)is_passing, content->last_number);
     while (error == 0 && more > 0 && content->bytes > target_bytes && (uint64_t)of_these > min_bytes) {
         int64_t bytes = sqlite3_column_int64(row, 2);
         error = delete_part(content, writer, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1) != 0);
@@ -429,7 +427,7 @@ static int count_parts(struct content_cache *content, struct connection *writer)
     unsigned int renewals = atomic_load(&content->cache->renewals);
     if (content->is_counted && content->renewals == renewals)
         return 0;
-    int error = statements_integers(&writer->statements, CACHE_COUNT_PARTS, counted, 2, "");
+    int error = statements_integers(writer, CACHE_COUNT_PARTS, counted, 2, "");
     if (error != 0)
         return error;
     content->bytes = (uint64_t)counted[0];
@@ -452,7 +450,7 @@ static int put_part(struct content_cache *content, struct connection *writer,
     int error = 0;
     name_file(++content->last_number, name);
     if (!is_file) {
-        error = statements_execute(&writer->statements, CACHE_ADD_PART_BYTES, "ib", content->last_number,
+        error = statements_execute(writer, CACHE_ADD_PART_BYTES, "ib", content->last_number,
                                    (const void *)compressed, compressed_len);
     } else {
         error = hash_file(bytes->fd, bytes->len, &hash);
@@ -462,8 +460,8 @@ static int put_part(struct content_cache *content, struct connection *writer,
     if (error != 0)
         return error;
     content->bytes += stored_bytes;
-    return statements_execute(&writer->statements, CACHE_ADD_PART, "iiiiiiii", content->last_number,
-                              part->key, (int64_t)bytes->len, (int64_t)stored_bytes, (int64_t)time(NULL),
+    return statements_execute(writer, CACHE_ADD_PART, "iiiiiiii", content->last_number, part->key,
+                              (int64_t)bytes->len, (int64_t)stored_bytes, (int64_t)time(NULL),
                               (int64_t)is_passing, (int64_t)is_file, (int64_t)hash);
 }
 
@@ -487,8 +485,7 @@ int content_cache_put(struct content_cache *content, const struct content_new_pa
     error = count_parts(content, writer);
     int64_t row[3];
     if (error == 0) {
-        error =
-            statements_integers(&writer->statements, CACHE_FIND_PART, row, ARRAY_LEN(row), "i", part->key);
+        error = statements_integers(writer, CACHE_FIND_PART, row, ARRAY_LEN(row), "i", part->key);
         if (error == 0) { /* an older part with this key is replaced */
             content->bytes -= MIN((uint64_t)row[2], content->bytes);
             error = delete_part(content, writer, row[0], row[1] != 0);

@@ -224,9 +224,9 @@ static int put_mail(struct connection *writer, const struct maildir_box *box, co
 {
     int64_t bits = (mail->has_info ? MAIL_HAS_INFO : 0) | (mail->is_gone ? MAIL_IS_GONE : 0) |
                    (mail->is_removed ? MAIL_IS_REMOVED : 0);
-    return statements_execute(&writer->statements, PUT_MAIL, "iibiiiii", (int64_t)box->number,
-                              (int64_t)mail->uid, (const void *)mail->digest, sizeof(mail->digest),
-                              mail->epoch_s, mail->size, (int64_t)mail->flags, (int64_t)mail->folder, bits);
+    return statements_execute(writer, PUT_MAIL, "iibiiiii", (int64_t)box->number, (int64_t)mail->uid,
+                              (const void *)mail->digest, sizeof(mail->digest), mail->epoch_s, mail->size,
+                              (int64_t)mail->flags, (int64_t)mail->folder, bits);
 }
 
 /* Writes memory->sizes and, unless `box` is NULL, the box with the folder times that apply_touch() will set,
@@ -249,7 +249,7 @@ static int write_mails(struct maildir_memory *memory, const struct maildir_box *
         pthread_rwlock_unlock(&memory->read_lock);
         apply_touch(touch, changed_ns);
         error =
-            statements_execute(&writer->statements, PUT_BOX, "isiii", (int64_t)box->number, box->id,
+            statements_execute(writer, PUT_BOX, "isiii", (int64_t)box->number, box->id,
                                (int64_t)box->uidvalidity, changed_ns[MAILDIR_NEW], changed_ns[MAILDIR_CUR]);
     }
     for (size_t i = 0; error == 0 && i < len; i++)
@@ -308,7 +308,7 @@ static int load_rows(struct maildir_memory *memory, struct connection *reader, e
 {
     sqlite3_stmt *row;
     int error = 0;
-    int more = statements_begin(&reader->statements, statement, &row, "");
+    int more = statements_begin(reader, statement, &row, "");
     for (; more > 0 && error == 0; more = query_step(row))
         error = load(memory, row);
     statements_end(row);

@@ -21,8 +21,8 @@ int message_ids_find(struct cache *cache, const char *message_id, char *ret_emai
     int error = database_take_reader(cache->database, &reader);
     if (error != 0)
         return cache_report_error(cache, error);
-    int more = statements_begin(&reader->statements, CACHE_FIND_MESSAGE_ID, &row, "ii",
-                                cache_digest(message_id), (int64_t)MESSAGE_IDS_EMAILS_MAX);
+    int more = statements_begin(reader, CACHE_FIND_MESSAGE_ID, &row, "ii", cache_digest(message_id),
+                                (int64_t)MESSAGE_IDS_EMAILS_MAX);
     for (; more > 0 && len < MESSAGE_IDS_EMAILS_MAX; more = query_step(row)) {
         ret_email_ids[len] = query_column_copy(row, 0, NULL);
         if (ret_email_ids[len] == NULL) {
@@ -43,9 +43,8 @@ int message_ids_add(struct connection *writer, const char *message_id, const cha
 {
     if (strlen(email_id) > EMAIL_ID_MAX_BYTES)
         return 0;
-    int error = statements_execute(&writer->statements, CACHE_ADD_MESSAGE_ID, "isi", cache_digest(message_id),
-                                   email_id, (int64_t)MESSAGE_IDS_EMAILS_MAX);
+    int error = statements_execute(writer, CACHE_ADD_MESSAGE_ID, "isi", cache_digest(message_id), email_id,
+                                   (int64_t)MESSAGE_IDS_EMAILS_MAX);
     return error != 0 ? error
-                      : statements_execute(&writer->statements, CACHE_TRIM_MESSAGE_IDS, "i",
-                                           (int64_t)MESSAGE_IDS_MAX);
+                      : statements_execute(writer, CACHE_TRIM_MESSAGE_IDS, "i", (int64_t)MESSAGE_IDS_MAX);
 }

@@ -23,22 +23,21 @@ static const char attached_some[] = "\uE002";
 
 int search_index_add_pending(struct connection *connection, uint32_t email)
 {
-    return statements_execute(&connection->statements, CACHE_ADD_PENDING, "i", (int64_t)email);
+    return statements_execute(connection, CACHE_ADD_PENDING, "i", (int64_t)email);
 }
 
 int search_index_remove(struct connection *connection, uint32_t email)
 {
-    int error = statements_execute(&connection->statements, CACHE_DELETE_PENDING, "i", (int64_t)email);
-    return error != 0 ? error
-                      : statements_execute(&connection->statements, CACHE_UNINDEX_EMAIL, "i", (int64_t)email);
+    int error = statements_execute(connection, CACHE_DELETE_PENDING, "i", (int64_t)email);
+    return error != 0 ? error : statements_execute(connection, CACHE_UNINDEX_EMAIL, "i", (int64_t)email);
 }
 
 int search_index_add_pending_content(struct connection *connection, uint32_t email,
                                      const struct content_folder *folder)
 {
     int64_t is_known = 0;
-    int error = statements_integers(&connection->statements, CACHE_HAS_CONTENT, &is_known, 1, "is",
-                                    (int64_t)email, attached_unknown);
+    int error = statements_integers(connection, CACHE_HAS_CONTENT, &is_known, 1, "is", (int64_t)email,
+                                    attached_unknown);
     if (error != 0 || is_known != 0)
         return error;
     /* Names come before the body, which may be cut. */
@@ -55,8 +54,8 @@ int search_index_add_pending_content(struct connection *connection, uint32_t ema
     _cleanup_free_ char *indexed = strndup(strbuf_str(&text), len);
     if (indexed == NULL)
         return -ENOMEM;
-    return statements_execute(&connection->statements, CACHE_ADD_PENDING_CONTENT, "iss", (int64_t)email,
-                              attached, indexed);
+    return statements_execute(connection, CACHE_ADD_PENDING_CONTENT, "iss", (int64_t)email, attached,
+                              indexed);
 }
 
 /* ---------------------------------------------------------------- indexing */
@@ -68,7 +67,6 @@ enum {
 /* Indexes the email of a row of CACHE_NEXT_PENDING. Skips an email that is gone: it has no record. */
 static int index_row(struct connection *connection, sqlite3_stmt *row)
 {
-    struct statements *statements = &connection->statements;
     struct search_record record;
     int64_t email = sqlite3_column_int64(row, 0);
     const char *attached = (const char *)sqlite3_column_text(row, 1);
@@ -81,13 +79,13 @@ static int index_row(struct connection *connection, sqlite3_stmt *row)
         return error == -EBADMSG ? 0 : error;
     bool has_row = false;
     if (attached == NULL) { /* the row keeps its content */
-        error = statements_execute(statements, CACHE_REINDEX_RECORD, "issss", email, record.subject,
+        error = statements_execute(connection, CACHE_REINDEX_RECORD, "issss", email, record.subject,
                                    record.sender, record.recipients, record.reply_to);
         has_row = sqlite3_changes(connection->db) > 0;
     }
     if (error == 0 && !has_row)
         error = statements_execute(
-            statements, CACHE_INDEX_EMAIL, "issssss", email, record.subject, record.sender, record.recipients,
+            connection, CACHE_INDEX_EMAIL, "issssss", email, record.subject, record.sender, record.recipients,
             record.reply_to, attached == NULL ? "" : body, attached == NULL ? attached_unknown : attached);
     search_record_release(&record);
     return error;
@@ -98,7 +96,7 @@ static int index_row(struct connection *connection, sqlite3_stmt *row)
 static int index_next(struct connection *connection, int64_t *number)
 {
     sqlite3_stmt *row = NULL;
-    int result = statements_begin(&connection->statements, CACHE_NEXT_PENDING, &row, "i", *number);
+    int result = statements_begin(connection, CACHE_NEXT_PENDING, &row, "i", *number);
     if (result > 0) {
         *number = sqlite3_column_int64(row, 0);
         int error = index_row(connection, row);
@@ -107,7 +105,7 @@ static int index_next(struct connection *connection, int64_t *number)
     statements_end(row);
     if (result <= 0)
         return result;
-    int error = statements_execute(&connection->statements, CACHE_DELETE_PENDING, "i", (*number)++);
+    int error = statements_execute(connection, CACHE_DELETE_PENDING, "i", (*number)++);
     return error != 0 ? error : 1;
 }
 
@@ -187,7 +185,7 @@ int search_index_find(struct cache *cache, const struct search_query *query, sea
     if (error != 0)
         return error;
     sqlite3_progress_handler(connection->db, STEPS_BETWEEN_LOOKS, check_stop, &finding);
-    int more = statements_begin(&connection->statements, CACHE_SEARCH, &row, "s", expression);
+    int more = statements_begin(connection, CACHE_SEARCH, &row, "s", expression);
     for (; more > 0; more = query_step(row))
         sink(context, (uint32_t)sqlite3_column_int64(row, 0));
     statements_end(row);

@@ -733,7 +733,7 @@ static bool read_mark(struct contents *contents, const char *mark)
     int64_t value = 0;
     int error = database_take_reader(contents->cache.cache->database, &reader);
     if (error == 0)
-        error = statements_integers(&reader->statements, CACHE_GET_MARK, &value, 1, "s", mark);
+        error = statements_integers(reader, CACHE_GET_MARK, &value, 1, "s", mark);
     return error == 0 && value != 0;
 }
 
@@ -810,10 +810,9 @@ static void publish_abilities(struct contents *contents)
     if (!has_changed)
         return;
     if (cache_begin_write(contents->cache.cache, &writer) == 0) {
-        int error =
-            statements_execute(&writer->statements, CACHE_SET_MARK, "si", content_mark, (int64_t)has_content);
+        int error = statements_execute(writer, CACHE_SET_MARK, "si", content_mark, (int64_t)has_content);
         if (error == 0)
-            error = statements_execute(&writer->statements, CACHE_SET_MARK, "si", raw_mark, (int64_t)has_raw);
+            error = statements_execute(writer, CACHE_SET_MARK, "si", raw_mark, (int64_t)has_raw);
         (void)cache_end_write(contents->cache.cache, error);
     }
     index_touch_inboxes(&contents->store->index);

@@ -120,70 +120,70 @@ static const char *const texts[] = {
 
 static int set_up(void **state)
 {
-    static struct statements statements;
+    static struct connection connection;
     sqlite3 *db = NULL;
     assert_int_equal(sqlite3_open(":memory:", &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, "CREATE TABLE t (id INTEGER PRIMARY KEY, name TEXT)", NULL, NULL, NULL),
                      SQLITE_OK);
-    statements_init(&statements, db, texts);
-    *state = &statements;
+    connection = (struct connection){.db = db, .statements = texts};
+    *state = &connection;
     return 0;
 }
 
 static int tear_down(void **state)
 {
-    struct statements *statements = *state;
-    sqlite3 *db = statements->db;
-    statements_release(statements);
-    return sqlite3_close(db) == SQLITE_OK ? 0 : -1;
+    const struct connection *connection = *state;
+    for (size_t i = 0; i < STATEMENTS_MAX; i++)
+        sqlite3_finalize(connection->prepared[i]);
+    return sqlite3_close(connection->db) == SQLITE_OK ? 0 : -1;
 }
 
 TEST_WITH(a_statement_can_run_again_with_other_arguments, set_up, tear_down)
 {
-    struct statements *statements = *state;
+    struct connection *connection = *state;
     int64_t values[2];
     int64_t id = 0;
-    assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)7, "one"), 0);
-    assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)9, "one"), 0);
-    assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)8, NULL), 0);
-    assert_int_equal(statements_integers(statements, COUNT, values, 2, "s", "one"), 0);
+    assert_int_equal(statements_execute(connection, ADD, "is", (int64_t)7, "one"), 0);
+    assert_int_equal(statements_execute(connection, ADD, "is", (int64_t)9, "one"), 0);
+    assert_int_equal(statements_execute(connection, ADD, "is", (int64_t)8, NULL), 0);
+    assert_int_equal(statements_integers(connection, COUNT, values, 2, "s", "one"), 0);
     assert_int_equal(values[0], 2);
     assert_int_equal(values[1], 9);
     /* Earlier bindings do not remain. */
-    assert_int_equal(statements_integers(statements, COUNT, values, 2, ""), 0);
+    assert_int_equal(statements_integers(connection, COUNT, values, 2, ""), 0);
     assert_int_equal(values[0], 1);
     assert_int_equal(values[1], 8);
-    assert_int_equal(statements_integers(statements, GET, &id, 1, "s", "one"), 0);
+    assert_int_equal(statements_integers(connection, GET, &id, 1, "s", "one"), 0);
     assert_int_equal(id, 7);
-    assert_int_equal(statements_integers(statements, GET, &id, 1, "s", "two"), -ENOENT);
+    assert_int_equal(statements_integers(connection, GET, &id, 1, "s", "two"), -ENOENT);
     assert_int_equal(id, 7);
 }
 
 TEST_WITH(a_failed_statement_can_run_again, set_up, tear_down)
 {
-    struct statements *statements = *state;
+    struct connection *connection = *state;
     int64_t value;
-    assert_int_equal(statements_execute(statements, BEGIN, ""), 0);
-    assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)1, "one"), 0);
-    assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)1, "again"), -EEXIST);
-    assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)2, "two"), 0);
-    assert_int_equal(statements_integers(statements, GET, &value, 1, "s", "two"), 0);
+    assert_int_equal(statements_execute(connection, BEGIN, ""), 0);
+    assert_int_equal(statements_execute(connection, ADD, "is", (int64_t)1, "one"), 0);
+    assert_int_equal(statements_execute(connection, ADD, "is", (int64_t)1, "again"), -EEXIST);
+    assert_int_equal(statements_execute(connection, ADD, "is", (int64_t)2, "two"), 0);
+    assert_int_equal(statements_integers(connection, GET, &value, 1, "s", "two"), 0);
     /* COMMIT would fail if a statement was still open. */
-    assert_int_equal(statements_execute(statements, COMMIT, ""), 0);
-    assert_int_equal(statements_integers(statements, BROKEN, &value, 1, ""), -EINVAL);
-    assert_int_equal(statements_integers(statements, BROKEN, &value, 1, ""), -EINVAL);
+    assert_int_equal(statements_execute(connection, COMMIT, ""), 0);
+    assert_int_equal(statements_integers(connection, BROKEN, &value, 1, ""), -EINVAL);
+    assert_int_equal(statements_integers(connection, BROKEN, &value, 1, ""), -EINVAL);
 }
 
 TEST_WITH(a_value_that_is_too_long_is_refused, set_up, tear_down)
 {
-    struct statements *statements = *state;
+    struct connection *connection = *state;
     int64_t count;
-    sqlite3_limit(statements->db, SQLITE_LIMIT_LENGTH, 100);
+    sqlite3_limit(connection->db, SQLITE_LIMIT_LENGTH, 100);
     char text[200];
     memset(text, 'x', sizeof(text) - 1);
     text[sizeof(text) - 1] = '\0';
-    assert_int_equal(statements_execute(statements, ADD, "is", (int64_t)7, text), -EMSGSIZE);
-    assert_int_equal(statements_integers(statements, COUNT, &count, 1, ""), 0);
+    assert_int_equal(statements_execute(connection, ADD, "is", (int64_t)7, text), -EMSGSIZE);
+    assert_int_equal(statements_integers(connection, COUNT, &count, 1, ""), 0);
     assert_int_equal(count, 0);
 }
 
