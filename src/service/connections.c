@@ -86,20 +86,20 @@ static void set_phase_locked(struct connections *connections, struct connection 
 
 /* ---------------------------------------------------------------- making room */
 
-static uint64_t peer_of_ipv4(struct in_addr address)
+static uint64_t ipv4_peer(struct in_addr address)
 {
     uint32_t number = ntohl(address.s_addr);
     return number == INADDR_LOOPBACK ? SHARED_PEER : number;
 }
 
-static uint64_t peer_of(int socket_fd)
+static uint64_t find_peer(int socket_fd)
 {
     struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(address);
     if (getpeername(socket_fd, (struct sockaddr *)&address, &len) != 0)
         return SHARED_PEER;
     if (address.ss_family == AF_INET)
-        return peer_of_ipv4(((const struct sockaddr_in *)&address)->sin_addr);
+        return ipv4_peer(((const struct sockaddr_in *)&address)->sin_addr);
     if (address.ss_family != AF_INET6)
         return SHARED_PEER;
     const struct in6_addr *six = &((const struct sockaddr_in6 *)&address)->sin6_addr;
@@ -107,11 +107,11 @@ static uint64_t peer_of(int socket_fd)
     memcpy(&four, six->s6_addr + 12, sizeof(four));
     uint64_t network;
     memcpy(&network, six->s6_addr, sizeof(network));
-    return IN6_IS_ADDR_V4MAPPED(six) ? peer_of_ipv4(four) : network;
+    return IN6_IS_ADDR_V4MAPPED(six) ? ipv4_peer(four) : network;
 }
 
 /* Connections that were cut off do not count. */
-static size_t count_locked(const struct connections *connections, uint64_t peer)
+static size_t count_open_locked(const struct connections *connections, uint64_t peer)
 {
     size_t count = 0;
     const struct connection *connection;
@@ -120,31 +120,31 @@ static size_t count_locked(const struct connections *connections, uint64_t peer)
     return count;
 }
 
-/* Connections make room in this order. */
-enum claim {
-    CLAIM_STRANGER, /* idle, and without any accepted request */
-    CLAIM_IDLE,
-    CLAIM_SLOW, /* busy for BUSY_MS or longer */
-    CLAIM_ALL,  /* makes no room */
+/* To make room, connections are cut off in this order. */
+enum cut_order {
+    CUT_STRANGER, /* idle, and without any accepted request */
+    CUT_IDLE,
+    CUT_SLOW,  /* receives or sends for BUSY_MS or longer */
+    CUT_NEVER, /* works, or receives or sends for a shorter time */
 };
 
-/* Cuts off a connection of this peer. Returns false if all have CLAIM_ALL. The list ends with the oldest. */
+/* Cuts off a connection of this peer. Returns false if all have CUT_NEVER. The list ends with the oldest. */
 static bool make_room_locked(struct connections *connections, uint64_t peer)
 {
     int64_t now = clock_monotonic_ms(connections->clock);
     struct connection *chosen = NULL;
-    enum claim least = CLAIM_ALL;
+    enum cut_order least = CUT_NEVER;
     struct connection *connection;
     LIST_FOREACH (connection, &connections->list, entry) {
         bool is_slow = connection->phase != CONNECTION_WORKING && now - connection->since_ms >= BUSY_MS;
-        enum claim claim = connection->phase != CONNECTION_IDLE ? (is_slow ? CLAIM_SLOW : CLAIM_ALL)
-                           : connection->was_accepted           ? CLAIM_IDLE
-                                                                : CLAIM_STRANGER;
-        if (connection->is_cut_off || (peer != ALL_PEERS && connection->peer != peer) || claim == CLAIM_ALL)
+        enum cut_order order = connection->phase != CONNECTION_IDLE ? (is_slow ? CUT_SLOW : CUT_NEVER)
+                               : connection->was_accepted           ? CUT_IDLE
+                                                                    : CUT_STRANGER;
+        if (connection->is_cut_off || (peer != ALL_PEERS && connection->peer != peer) || order == CUT_NEVER)
             continue;
-        if (claim < least || (claim == least && connection->since_ms <= chosen->since_ms)) {
+        if (order < least || (order == least && connection->since_ms <= chosen->since_ms)) {
             chosen = connection;
-            least = claim;
+            least = order;
         }
     }
     if (chosen != NULL)
@@ -155,15 +155,15 @@ static bool make_room_locked(struct connections *connections, uint64_t peer)
 /* Returns true if there is a place for a connection of this peer, for which another one may be cut off. */
 static bool find_place_locked(struct connections *connections, uint64_t peer)
 {
-    if (peer != SHARED_PEER && count_locked(connections, peer) >= (connections->max_open + 1) / 2)
+    if (peer != SHARED_PEER && count_open_locked(connections, peer) >= (connections->max_open + 1) / 2)
         return make_room_locked(connections, peer);
-    return count_locked(connections, ALL_PEERS) < connections->max_open ||
+    return count_open_locked(connections, ALL_PEERS) < connections->max_open ||
            make_room_locked(connections, ALL_PEERS);
 }
 
 struct connection *connections_add(struct connections *connections, int socket_fd)
 {
-    uint64_t peer = peer_of(socket_fd);
+    uint64_t peer = find_peer(socket_fd);
     LOCK_GUARD(&connections->lock);
     struct connection *connection =
         find_place_locked(connections, peer) ? calloc(1, sizeof(*connection)) : NULL;

@@ -27,8 +27,8 @@ static int upsert(const struct service_context *context, sqlite3 *db, json_t *se
     if (error != 0)
         return error;
     /* An inbox may keep its address, even if the service now runs for another domain. */
-    bool is_kept = id != NULL && address_equals(address, service_inbox_address(&current));
-    if (!is_kept && !delivery_is_in_domain(address, context->domain))
+    bool keeps_address = id != NULL && address_equals(address, service_inbox_address(&current));
+    if (!keeps_address && !delivery_is_in_domain(address, context->domain))
         return reply_invalid_at(reply, json_pack("[s, s]", "body", "email_address"), "value_error",
                                 "The address is not on the service's domain");
     int64_t found = 0;

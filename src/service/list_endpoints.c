@@ -16,7 +16,6 @@
 #include "base/hash.h"
 #include "mail/json_writer.h"
 #include "service/endpoints.h"
-#include "service/message.h"
 #include "service/search_index.h"
 #include "service/validation.h"
 #include "sql/query.h"
@@ -27,7 +26,7 @@ struct list_query {
     struct json_input in;   /* collects problems */
     json_t *inbox_ids;      /* owned array of strings; NULL for all inboxes */
     json_t *from_addresses; /* owned array of strings; NULL for all senders */
-    char *search_term;      /* owned, by message_fold(); or NULL */
+    char *search_term;      /* owned, by g_utf8_casefold(); or NULL */
     int64_t limit;
     bool valid_only;
 };
@@ -92,7 +91,7 @@ static enum MHD_Result read_argument(void *context, enum MHD_ValueKind kind, con
         validate_add_problem(&query->in, name, "string_unicode", "Input should be a valid string in UTF-8");
     } else if (strcmp(name, "search_term") == 0) {
         free(query->search_term);
-        query->search_term = message_fold(value);
+        query->search_term = g_utf8_casefold(value, -1);
     }
     return MHD_YES;
 }

@@ -102,11 +102,6 @@ json_t *message_header(const struct message *message)
                      "attachments", message_attachment_records(message));
 }
 
-char *message_fold(const char *text)
-{
-    return g_utf8_casefold(text, -1);
-}
-
 char *message_search_text(const struct message *message)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
@@ -123,7 +118,7 @@ char *message_search_text(const struct message *message)
         strbuf_append_char(&text, '\n');
         html_to_text(&text, message->html, strlen(message->html));
     }
-    return text.error == 0 ? message_fold(strbuf_str(&text)) : NULL;
+    return text.error == 0 ? g_utf8_casefold(strbuf_str(&text), -1) : NULL;
 }
 
 /* ---------------------------------------------------------------- reading */

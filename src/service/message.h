@@ -92,11 +92,8 @@ json_t *message_header(const struct message *message);
 /* Returns the records of the attachments; NULL when out of memory. */
 json_t *message_attachment_records(const struct message *message);
 
-/* Returns the text in which searches look, folded by message_fold(). The caller frees it. NULL when out of
+/* Returns the text in which searches look, folded by g_utf8_casefold(). The caller frees it. NULL when out of
  * memory. */
 char *message_search_text(const struct message *message);
-
-/* Returns the text with its case folded; the caller frees it. */
-char *message_fold(const char *text);
 
 #endif

@@ -32,7 +32,7 @@ static const char *const settings[] = {
 
 /* ---------------------------------------------------------------- adding rows */
 
-int outgoing_declare(struct database *database, enum outgoing_kind kind, bool is_done)
+int outgoing_declare(struct database *database, enum outgoing_kind kind, bool is_enabled)
 {
     struct connection *connection = NULL;
     int error = database_begin_write(database, &connection);
@@ -41,7 +41,7 @@ int outgoing_declare(struct database *database, enum outgoing_kind kind, bool is
     error = query_execute(connection->db,
                           "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO UPDATE"
                           " SET value = excluded.value WHERE value != excluded.value",
-                          "si", settings[kind], (int64_t)is_done);
+                          "si", settings[kind], (int64_t)is_enabled);
     return database_end_write(database, error);
 }
 
@@ -171,7 +171,7 @@ static void attempt_row(struct outgoing *outgoing, const struct outgoing_row *ro
 static void *outgoing_thread(void *argument)
 {
     struct outgoing *outgoing = argument;
-    bool was_said = false;
+    bool is_error_logged = false;
     while (!cancel_is_set(&outgoing->cancel)) {
         struct outgoing_row row = {0};
         uint64_t commits = database_commits(outgoing->database);
@@ -179,9 +179,9 @@ static void *outgoing_thread(void *argument)
         if (error == 0)
             attempt_row(outgoing, &row);
         free(row.address);
-        if (error != 0 && error != -ENOENT && !was_said)
+        if (error != 0 && error != -ENOENT && !is_error_logged)
             log_error("what is outgoing cannot be read: %s", strerrordesc_np(-error));
-        was_said = error != 0 && error != -ENOENT;
+        is_error_logged = error != 0 && error != -ENOENT;
         if (error != 0)
             sleep_until_commit(outgoing, commits, POLL_MS);
     }

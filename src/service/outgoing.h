@@ -73,7 +73,7 @@ struct outgoing {
 
 /* Records in the database whether this service does work of this kind, so that all processes that write to
  * the database know whether to add rows. Return: 0 or -errno. */
-int outgoing_declare(struct database *database, enum outgoing_kind kind, bool is_done);
+int outgoing_declare(struct database *database, enum outgoing_kind kind, bool is_enabled);
 
 /* Adds a row that is due now. Does nothing if the service does no work of this kind, or if the row exists.
  * The caller has the turn to write. Return: 0 or -errno. */

@@ -118,7 +118,7 @@ static int64_t time_after(int64_t ms)
 static void *index_thread(void *argument)
 {
     struct search_index *index = argument;
-    bool was_said = false;
+    bool is_error_logged = false;
     while (!cancel_is_set(&index->cancel)) {
         /* Waits until there is no commit for PAUSE_MS; after a commit, until there is none for QUIET_MS. */
         int64_t until_ms = time_after(PATIENCE_MS);
@@ -129,9 +129,9 @@ static void *index_thread(void *argument)
             wait_ms = QUIET_MS;
         uint64_t commits = database_commits(index->database);
         int error = index_batch(index->database);
-        if (error != 0 && error != -ENOENT && !was_said)
+        if (error != 0 && error != -ENOENT && !is_error_logged)
             log_error("messages cannot be indexed for searches: %s", strerrordesc_np(-error));
-        was_said = error != 0 && error != -ENOENT;
+        is_error_logged = error != 0 && error != -ENOENT;
         if (error != 0)
             (void)database_await_commit(index->database, commits, time_after(IDLE_MS), &index->cancel);
     }

@@ -27,7 +27,7 @@
     " UNION ALL SELECT seq FROM messages"                                \
     " WHERE seq > (SELECT value FROM settings WHERE name = 'indexed'))"
 
-/* Decides whether a search is quicker with the index. `term` is folded (message_fold()), `emails` is about
+/* Decides whether a search is quicker with the index. `term` is folded (g_utf8_casefold()), `emails` is about
  * how many emails the search would read without the index, and `limit` how many it returns at most.
  * *ret_match, which the caller frees, is NULL if the search should do without the index: the term is shorter
  * than three characters, or so common that `limit` of the newest emails have it. Return: 0 or -errno. */

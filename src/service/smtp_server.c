@@ -184,13 +184,13 @@ static void run_session(struct smtp_client *client, struct smtp_session *session
 {
     char bytes[READ_BYTES];
     size_t len;
-    bool goes_on = send_answers(client, session);
-    while (goes_on && (len = receive(client, bytes)) > 0) {
+    bool is_open = send_answers(client, session);
+    while (is_open && (len = receive(client, bytes)) > 0) {
         smtp_session_receive(session, bytes, len);
         explicit_bzero(bytes, len); /* the bytes may contain a password */
-        goes_on = client->answers.len == 0 || send_answers(client, session);
-        if (goes_on && smtp_session_wants_tls(session))
-            goes_on = begin_tls(client, session);
+        is_open = client->answers.len == 0 || send_answers(client, session);
+        if (is_open && smtp_session_wants_tls(session))
+            is_open = begin_tls(client, session);
     }
     if (client->tls != NULL)
         SSL_shutdown(client->tls);
