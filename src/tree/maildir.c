@@ -45,8 +45,7 @@ enum {
     EMAILS_AT_ONCE = 64,
     UIDS_AT_ONCE = 1000,
     LOCAL_MAX = 64, /* local files in one folder */
-    BOX_LINKS = 5,  /* of a Maildir: its name, ".", and ".." in cur, new and tmp; some programs count folders
-                       by  links */
+    BOX_LINKS = 5,  /* a Maildir's name, ".", and ".." of cur, new and tmp: some programs count folders so */
     UIDVALIDITY_SIZE = 32,               /* of the text, with the NUL */
     LOCAL_PATH_SIZE = 64 + NAME_MAX + 1, /* "files", the inbox, the name of a file */
 };

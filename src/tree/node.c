@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of kinds, and what the folders share: entries filled in, listings handed out, texts opened, and
- * the listener called.
+ * The table of kinds, and functions that the folders share: they fill in entries, pass listings on, open
+ * texts and call the listener.
  */
 #include "tree/node.h"
 
@@ -90,7 +90,7 @@ int node_get(struct tree *tree, const struct tree_caller *caller, uint64_t ino, 
     return 0;
 }
 
-/* ---------------------------------------------------------------- refused changes, and listings */
+/* ---------------------------------------------------------------- changes and listings */
 
 int node_set_size(const struct tree_caller *caller, struct tree_handle *handle,
                   const struct tree_change *change, int size_error)

@@ -2,9 +2,9 @@
 /*
  * Nodes: the parts that all folders of the tree share. Only this layer includes this header.
  *
- * A node is a file, a folder or a link that users see. It takes no memory: its inode number consists of a
- * *kind* in the low six bits and a *number* of that kind above (of an inbox, an email, an item). So numbers
- * stay the same while mounted, and the kernel may remember a million of them at no cost.
+ * A *node* is a file, a folder or a link that users see. A node takes no memory: its inode number consists of
+ * a *kind* in the low six bits and a *number* of that kind above (of an inbox, an email, an item). So inode
+ * numbers stay the same while mounted, and the kernel may remember a million of them at no cost.
  *
  * The table of operations of a kind (struct node_ops) defines what can be done with its nodes; the .c file
  * of the folder defines the table. tree.c finds the table by the inode number and calls it. A new kind needs
@@ -120,8 +120,8 @@ struct tree {
     struct tree_listener listener; /* protected by listener_lock; its functions are NULL if none is set */
 };
 
-/* Notify the tree's listener (tree.h). The caller may hold no lock. Every folder needs this except outbox/,
- * attachments/ and drafts/, which the kernel does not cache. */
+/* Notify the tree's listener (tree.h). The caller must hold no lock. The kernel does not cache outbox/,
+ * attachments/ and drafts/, so changes there need no notification. */
 void notify_changed(struct tree *tree, uint64_t ino);
 void notify_entry_gone(struct tree *tree, uint64_t folder_ino, const char *name);
 void notify_stream_grew(struct tree *tree);
@@ -143,8 +143,7 @@ struct timespec timespec_of_ms(int64_t ms);
 /* Fills an entry in. `mode`: type and permission bits; `lasting`: LASTING_… flags. */
 void entry_fill(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, struct timespec mtime,
                 unsigned int lasting, struct tree_entry *ret);
-/* Like entry_fill(), with milliseconds. `changed_ms` is 0 if the node did not change since the mount, or the
- * time of the change is not known. */
+/* Like entry_fill(), with milliseconds. If `changed_ms` is 0, the time is that of the mount. */
 void entry_fill_ms(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t changed_ms,
                    unsigned int lasting, struct tree_entry *ret);
 
@@ -164,8 +163,9 @@ struct tree_dir;
 extern const struct tree_caller no_caller;
 
 struct node_ops {
-    /* `init` makes the kind's part of struct tree (waits for the disk). `release` frees it, also if `init`
-     * has failed or was not called. The error message begins with `state_name`. */
+    /* `init` makes the kind's part of struct tree (waits for the disk). `release` frees that part, also if
+     * `init` has failed or was not called. `state_name`: a file or folder, for the message if `init` fails.
+     */
     int (*init)(struct tree *tree, int state_dir_fd);
     void (*release)(struct tree *tree);
     const char *state_name;
@@ -196,8 +196,8 @@ struct node_ops {
     /* Prepares a listing: sets `state`, and `is_lasting` if it differs from is_listing_lasting. May be
      * NULL. */
     int (*open_dir)(const struct tree_caller *caller, struct tree_dir *dir);
-    /* Passes the entries from `position` on to dir_put(), until it returns false. If NULL, the folder is
-     * empty. */
+    /* Passes the entries from `position` on to dir_put(), until dir_put() returns false. If NULL, the folder
+     * is empty. */
     int (*read_dir)(struct tree_dir *dir, uint64_t position);
     void (*release_dir)(struct tree_dir *dir);              /* frees `state`; NULL if there is none */
     uint64_t (*parent)(struct tree *tree, uint64_t folder); /* inode of ".."; if NULL, the root */
@@ -257,14 +257,14 @@ struct tree_dir {
     void *state;     /* owned by the folder's kind */
     GList link;      /* element of tree->open_dirs */
 
-    /* Set while the listing is read: the sink, and a number that is added to positions. */
+    /* Set while the listing is read. */
     tree_dir_sink sink;
     void *context;
-    uint64_t first_position;
+    uint64_t first_position; /* what dir_put() adds to positions */
 };
 
-/* Passes an entry to the sink; `next` is the position behind it. Returns false if the buffer is full: the
- * caller must then pass the entry again. */
+/* Passes an entry to the sink; `next` is the position after the entry. Returns false if the buffer is full:
+ * the caller must then pass the entry again. */
 bool dir_put(const struct tree_dir *dir, const char *name, const struct tree_entry *entry, uint64_t next);
 /* Passes only name, shown inode number and type; the kernel looks the name up if it needs more. */
 bool dir_put_name(const struct tree_dir *dir, const char *name, uint64_t shown_ino, mode_t mode,
@@ -294,7 +294,7 @@ struct handle_ops {
     /* NULL: nothing to do */
     int (*sync)(struct tree_handle *handle, bool is_data_only);
     int (*flush)(struct tree_handle *handle, const struct tree_caller *caller);
-    /* Returns true if the file counts as closed well without a FLUSH. If NULL: true */
+    /* Returns true if a successful FLUSH followed the last write. If NULL: true */
     bool (*is_closed_well)(const struct tree_handle *handle);
     /* Frees the handle. Never NULL */
     void (*release)(struct tree_handle *handle);
@@ -321,14 +321,14 @@ bool handle_is_for_reading(int flags);
 char *handle_read_buffer(struct tree_data *ret, size_t len);
 /* Reads from a text that outlives the reply. Return: 0; -EINVAL when `offset` is negative. */
 int handle_read_text(const char *text, size_t text_len, size_t len, off_t offset, struct tree_data *ret);
-/* Opens a text that does not change while open. Takes `text`, also on failure. Return: 0; -EACCES when
- * `flags` allow writing; -ENOMEM, also if `text` is NULL. */
+/* Opens a text that does not change while open. Takes ownership of `text`, also on failure. Return: 0;
+ * -EACCES when `flags` allow writing; -ENOMEM when `text` is NULL. */
 int handle_open_text(struct tree *tree, int flags, char *text, size_t len, struct tree_handle **ret_handle);
 
 /* ---------------------------------------------------------------- what the files of this layer share */
 
 /* Adds an event, which readers of events.jsonl and `events` see at once (events.c). Waits for the disk; the
- * caller may hold no lock. */
+ * caller must hold no lock. */
 void events_add(struct tree *tree, const struct event *event);
 /* Adds the event of a user's request that failed. `path` is relative to the mount point; `error` is the
  * reason in words. */
@@ -345,8 +345,8 @@ int draft_create_in(struct tree *tree, struct draft_node *parent, const char *na
                     struct tree_entry *ret_entry, struct tree_handle **ret_handle);
 
 enum {
-    INBOX_LISTED_WITH_ATTRIBUTES = 100 * 1000, /* at least this many emails of any inbox */
-    INBOX_LOOKUPS_OF_DEMAND = 256, /* lookups, after which all emails are listed with attributes */
+    INBOX_LISTED_WITH_ATTRIBUTES = 100 * 1000, /* emails of an inbox */
+    INBOX_LOOKUPS_OF_DEMAND = 256, /* lookups in an inbox, after which it is listed with all attributes */
 };
 /* Stores the folder's name (NULL if the inbox is gone). Returns the former name if it differs, else NULL.
  * Names live as long as the store. */
@@ -418,7 +418,8 @@ int reply_file_hand_in(struct tree *tree, const struct tree_caller *caller, uint
 bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, struct tree_entry *ret);
 /* Fills in the entry of this email's folder. */
 void email_folder_fill(const struct tree *tree, const struct email_view *view, struct tree_entry *ret);
-/* Opens an entry of the content for reading; NULL opens `content->bytes`. Takes the content. */
+/* Opens an entry of the content for reading; NULL opens `content->bytes`. Takes ownership of the reference to
+ * `content`. */
 void content_open(struct tree *tree, struct store_content *content, const struct content_entry *entry,
                   int flags, struct tree_handle **ret_handle);
 

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The tree as a whole: it is made and freed, passes changes of the store and the outbox to its listener, and
- * answers requests. Each request goes to the operations of its node (node.h); the rules here hold for nodes
- * of every kind.
+ * The tree as a whole: passes changes of the store and the outbox to the tree's listener, and passes each
+ * request to the operations of its node (node.h). The rules here hold for nodes of every kind.
  */
 #include "tree/tree.h"
 
@@ -51,7 +50,7 @@ static void inbox_changed(void *context, uint32_t inbox, enum store_change chang
     inbox_notify(tree, inbox);
 }
 
-/* maildir/ may have appeared or disappeared. The store reports each inbox separately. */
+/* maildir/ may have appeared or disappeared. */
 static void abilities_changed(void *context)
 {
     notify_changed(context, TREE_ROOT_INO);
@@ -78,7 +77,7 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
         return;
 
     bool was_invalid = view.is_quarantined && change != STORE_MOVED;
-    /* This notification comes first, since those of names wait for the rename that caused the change. */
+    /* First, since a notification of a name waits for the rename(2) that caused the change. */
     if (change == STORE_MOVED)
         notify_changed(tree, node_ino(NODE_EMAIL, email));
     if (change == (view.is_quarantined ? STORE_REMOVED : STORE_MOVED))
@@ -108,8 +107,8 @@ static void sent_changed(void *context, uint32_t sent, enum store_change change)
     notify_changed(tree, items_folder_ino(OUTBOX_FOLDER_SENT));
 }
 
-/* The kernel does not cache outbox/ and attachments/; a notification there would wait for requests that
- * themselves wait. */
+/* The kernel does not cache outbox/ and attachments/. A notification would wait there for requests that wait.
+ */
 static void notify_item_folder(struct tree *tree, enum outbox_folder folder)
 {
     if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED)
@@ -121,7 +120,7 @@ static void item_moved(void *context, const char *name, enum outbox_folder from,
     struct tree *tree = context;
     notify_item_folder(tree, from);
     if (to == from)
-        return; /* names there are not cached */
+        return; /* the kernel caches no name there */
     notify_item_folder(tree, to);
     if (tree_is_announced(items_folder_ino(to))) {
         const char *folder = to == OUTBOX_FOLDER_SENT ? "sent" : "failed";
@@ -134,7 +133,6 @@ static void event_happened(void *context, const struct event *event)
 {
     struct tree *tree = context;
     events_add(tree, event);
-    /* Wakes the outbox, so that queued messages do not wait longer. */
     if (event->kind == EVENT_ONLINE && tree->outbox != NULL)
         outbox_wake(tree->outbox);
 }
@@ -160,7 +158,7 @@ struct event_listener tree_event_listener(struct tree *tree)
     return (struct event_listener){.notify = event_happened, .context = tree};
 }
 
-/* ---------------------------------------------------------------- made and freed */
+/* ---------------------------------------------------------------- the tree */
 
 int tree_new(const struct tree_config *config, struct tree **ret_tree, char **ret_reason)
 {

@@ -85,14 +85,14 @@ DEFINE_CLEANUP_FREE(tree)
 
 /* ---------------------------------------------------------------- names and attributes */
 
-/* Answers come from memory, or for drafts from the filesystem below. A function that may wait for more says
- * so. */
+/* Answers come from memory, or for drafts from the filesystem below. A function that may wait for something
+ * else says so. */
 
 enum {
     TREE_ROOT_INO = 1
 };
 
-/* The program that makes a request, and the cancel that ends its waits. Never NULL below. */
+/* The program that makes a request, and the cancel that ends its waits. A pointer to it is never NULL. */
 struct tree_caller {
     pid_t pid;             /* id of the calling thread; 0 if unknown */
     struct cancel *cancel; /* may be NULL */
@@ -110,8 +110,8 @@ struct tree_entry {
 };
 
 /* Looks a name up; counts as one lookup, to be given back with tree_forget(). Return: 0; -ENOENT when there
- * is no such entry; -ENOTDIR when `parent` is no folder; in drafts/ -errno of draft_table_find(). May wait in
- * the folder of an email, a query or a Maildir. */
+ * is no such entry; -ENOTDIR when `parent` is not a folder; in drafts/ -errno of draft_table_find(). May wait
+ * in the folder of an email, a query or a Maildir. */
 int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
                 struct tree_entry *ret);
 void tree_forget(struct tree *tree, uint64_t ino, uint64_t lookups);
@@ -145,13 +145,13 @@ void tree_release_dir(struct tree_dir *dir);
 /* Returns true if the kernel may keep the listing until the listener is called. */
 bool tree_dir_is_lasting(const struct tree_dir *dir);
 
-/* Takes an entry; `next` is the position behind it. Returns false if the buffer is full; the entry is then
- * passed again later. If entry->ino is 0, the name must be looked up first, and only type and st_ino are
- * valid. An entry does not count as a lookup. */
+/* Receives an entry; `next` is the position after the entry. Returns false if the buffer is full: the next
+ * call of tree_read_dir() passes the entry again. If entry->ino is 0, the name must be looked up first, and
+ * only type and st_ino are valid. An entry does not count as a lookup. */
 typedef bool (*tree_dir_sink)(void *context, const char *name, const struct tree_entry *entry, uint64_t next);
 
-/* Passes entries from `position` on to the sink until it is full or the folder ends. Only one thread at a
- * time may call this. */
+/* Passes entries from `position` on to the sink, until it returns false or the folder ends. Only one thread
+ * at a time may call this function. */
 int tree_read_dir(struct tree_dir *dir, uint64_t position, tree_dir_sink sink, void *context);
 
 /* ---------------------------------------------------------------- open files */
@@ -219,12 +219,12 @@ int tree_sync_file(struct tree_handle *handle, bool is_data_only);
 int tree_flush(struct tree_handle *handle, const struct tree_caller *caller);
 /* Frees the handle, after the last close(2). */
 void tree_release(struct tree_handle *handle);
-/* Releases the handles that are left when the filesystem is gone for good: every file has been closed, though
- * the kernel may not have sent the release. Leaves files that were not closed properly to
+/* Releases the open files after the mount has ended for good: programs have closed the files, though the
+ * kernel may not have sent the release. Leaves a message whose last write was not flushed to
  * tree_abandon_handles(). */
 void tree_close_handles(struct tree *tree);
-/* Frees the handles and listings that are left when the mount ended with files open. A message that was being
- * written does not count as closed. Call after outbox_stop(). */
+/* Frees all open files and listings. A message that was being written does not count as closed. Call after
+ * outbox_stop(). */
 void tree_abandon_handles(struct tree *tree);
 
 /* ---------------------------------------------------------------- names made, removed and renamed */
@@ -242,13 +242,13 @@ struct tree_new_entry {
 int tree_make(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
               const struct tree_new_entry *what, struct tree_entry *ret);
 /* Writes the target of a symbolic link, with a NUL. Waits as tree_get_attributes(). Return: 0; -EINVAL when
- * the node is no link; another -errno. */
+ * the node is not a link; another -errno. */
 int tree_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
                    size_t size);
 
 int tree_remove_dir(struct tree *tree, uint64_t parent, const char *name);
-/* unlink(2). A file in sent/, failed/ or attachments/ takes its receipt along; if the same process then
- * removes that receipt within some seconds, the result is 0. */
+/* unlink(2). With a file in sent/, failed/ or attachments/, its receipt is removed, too; for some seconds the
+ * caller's thread can still remove the receipt. */
 int tree_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name);
 
 /* renameat2(2). Between drafts/ and the outbox's folders it hands in and takes out, and waits (outbox.h).
@@ -293,7 +293,7 @@ bool tree_is_barrier(uint64_t ino);
 bool tree_is_announced(uint64_t folder_ino);
 
 /* Answers that process's open(2) with O_CREAT | O_EXCL: opens the existing file. The handle can only be
- * released. Return: 0; -ENOENT when the file has gone meanwhile; -EPERM when the folder is not announced. */
+ * released. Return: 0; -ENOENT when the file is gone; -EPERM when files in the folder are not announced. */
 int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *name,
                           struct tree_entry *ret_entry, struct tree_handle **ret_handle);
 
