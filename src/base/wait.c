@@ -15,7 +15,7 @@
 #include "base/lock.h"
 #include "base/random.h"
 
-/* ---------------------------------------------------------------- until it is cancelled */
+/* ---------------------------------------------------------------- waits that can be cancelled */
 
 void cancel_init(struct cancel *cancel)
 {
@@ -86,7 +86,7 @@ int wait_until(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *
     return error;
 }
 
-/* ---------------------------------------------------------------- for work */
+/* ---------------------------------------------------------------- threads that wait for work */
 
 void sleeper_init(struct sleeper *sleeper)
 {
@@ -134,7 +134,7 @@ void sleepers_wake_all(struct sleepers *sleepers)
         sleepers_wake_one(sleepers);
 }
 
-/* ---------------------------------------------------------------- before another attempt */
+/* ---------------------------------------------------------------- delays between attempts */
 
 int64_t backoff_next_ms(struct backoff *backoff)
 {

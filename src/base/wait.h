@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 
-/* ---------------------------------------------------------------- until it is cancelled */
+/* ---------------------------------------------------------------- waits that can be cancelled */
 
 struct cancel {
     pthread_mutex_t lock; /* a leaf: no lock is taken while it is held */
@@ -35,7 +35,7 @@ void cancel_release(struct cancel *cancel);
  * which that thread waits. */
 void cancel_set(struct cancel *cancel);
 
-/* Takes no lock. NULL is never set. */
+/* Returns false if `cancel` is NULL. Takes no lock. */
 bool cancel_is_set(struct cancel *cancel);
 
 /*
@@ -50,7 +50,7 @@ bool cancel_is_set(struct cancel *cancel);
 int wait_until(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until_ms,
                struct cancel *cancel);
 
-/* ---------------------------------------------------------------- for work */
+/* ---------------------------------------------------------------- threads that wait for work */
 
 /*
  * Sleepers are threads that wait for work, each on a condition of its own. A wake-up reaches exactly one of
@@ -82,7 +82,7 @@ void sleepers_wait(struct sleepers *sleepers, struct sleeper *self, struct clock
 void sleepers_wake_one(struct sleepers *sleepers);
 void sleepers_wake_all(struct sleepers *sleepers);
 
-/* ---------------------------------------------------------------- before another attempt */
+/* ---------------------------------------------------------------- delays between attempts */
 
 /*
  * A backoff is the delay before the next attempt. It doubles from `min_ms` to `max_ms`, with jitter, so that

@@ -40,7 +40,7 @@ struct email_content {
     struct address_list cc;
     struct address_list reply_to;
     char *message_id;
-    bool is_in_thread; /* its headers name an email that it answers */
+    bool is_in_thread; /* the headers name an email that this email answers */
     struct email_text prompt;
     struct email_text thread_prompt;
     struct email_text plain_text;
@@ -54,7 +54,8 @@ struct email_content {
 
 /* Reads the JSON text. The caller releases the content. Return: 0; -EBADMSG if the text is not a JSON object
  * with at least one field of content (a metadata record has none); -EMSGSIZE if it is longer than
- * EMAIL_CONTENT_MAX_BYTES, or nested too deep; -EILSEQ if it is not UTF-8; -ENOMEM. */
+ * EMAIL_CONTENT_MAX_BYTES, nested too deep, or has too many values (json_value.h); -EILSEQ if it is not
+ * UTF-8; -ENOMEM. */
 int email_content_from_text(const char *text, size_t len, struct email_content *ret_content);
 
 /* Releases all fields and sets them to zero, which is an empty content. */

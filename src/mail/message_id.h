@@ -23,7 +23,8 @@ enum {
  * g_strfreev(). */
 char **message_id_list(const char *value, size_t len);
 
-/* Returns the first id of message_id_list() (the caller frees); NULL if there is none or no memory. */
+/* Returns the first id of message_id_list(); NULL if there is none, or when out of memory. The caller frees.
+ */
 char *message_id_first(const char *value, size_t len);
 
 /* Returns the id in the first header `Message-ID` of a message, of which the caller may pass only the

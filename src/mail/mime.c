@@ -240,7 +240,7 @@ static bool is_prose(const struct mime_entity *leaf)
     return !is_other;
 }
 
-/* Reads the file name that the part gives, unchanged; NULL if there is none. */
+/* Reads the file name that the part gives, unchanged; *ret_name is NULL if the part gives none. */
 static int read_file_name(struct span header, char **ret_name)
 {
     int error = mime_read_parameter(header, "Content-Disposition", "filename", ret_name);

@@ -251,7 +251,7 @@ static bool is_rule_or_device_line(struct text_line line)
 }
 
 /* Returns the label of a header line such as "Sent: Friday"; PHRASE_COUNT for any other line. A blank may be
- * before the colon (French), and the colon may be a wide one (Chinese, Japanese). */
+ * before the colon (French), and the colon may be wide (Chinese, Japanese). */
 static enum phrase header_label_of(struct text_line line)
 {
     line = trim(line, "*");
@@ -327,7 +327,7 @@ static enum attribution attribution_of(struct text_line line)
     return may_be ? ATTRIBUTION_OF_QUOTE : ATTRIBUTION_NONE;
 }
 
-/* Counts characters, without blanks at the end. */
+/* Returns the number of characters, blanks at the end left out. */
 static size_t width_of(struct text_line line)
 {
     size_t width = 0;
@@ -361,7 +361,7 @@ static bool can_be_wrapped(struct text_line line, struct text_line rest)
            !ends_sentence(line);
 }
 
-/* Returns true if an attribution of several lines can begin with this one. */
+/* Returns true if an attribution of several lines can begin with this line. */
 static bool begins_attribution(struct text_line line)
 {
     line = trim(line, "*-");
