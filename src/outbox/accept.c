@@ -90,9 +90,9 @@ static int find_email(const struct email_directory *emails, const struct draft *
 
 #define NEW_THREAD "In-Reply-To, References: sent as a new thread, "
 
-/* The key does not depend on the email that is found: a text that may have been sent must not get another key
- * because the user opened a message meanwhile. The request under such a key does not change either, because
- * a service may reject a different request with the same key. */
+/* The key does not depend on the email that is found: a text that may have been sent keeps its key although
+ * the user has opened the email since. Such a text keeps its request as well, because a service may reject a
+ * different request with the same key. */
 static int find_replied_email(struct outbox *outbox, struct row *next, const struct draft *draft)
 {
     int error = -ENOENT;

@@ -156,7 +156,7 @@ enum {
     MAGIC_BYTES = 64 * 1024 /* length of the file's beginning that libmagic examines */
 };
 
-/* No other thread changes the content meanwhile: its item is claimed, or only the message has it. */
+/* No other thread changes the content: its item is claimed, or the content belongs to a message. */
 int content_upload(struct outbox *outbox, uint64_t content, const char *name, int64_t size,
                    struct cancel *cancel, char **ret_id, struct service_result *ret)
 {

@@ -44,7 +44,6 @@ static bool has_to_wait(struct outbox *outbox, const struct item *item)
     return item->row.kind == ITEM_MESSAGE && quota_is_used_up(&outbox->quota, 0, outbox_realtime_ms(outbox));
 }
 
-/* Makes all closed messages due for the hand-in now. */
 static void end_quiet_times_locked(const struct barrier *barrier)
 {
     struct outbox *outbox = barrier->outbox;
@@ -54,8 +53,9 @@ static void end_quiet_times_locked(const struct barrier *barrier)
     sleepers_wake_one(&outbox->idle_workers);
 }
 
-/* Returns until when to wait for the releases of closed files, or 0 if there are none. Ignores closes after
- * the barrier began: each program that a shell starts closes the shell's open file, so they may never end. */
+/* Returns the end of the wait for the releases of closed files (monotonic), or 0 if all are released. Ignores
+ * files that are closed after the barrier began: each program that a shell starts closes the shell's open
+ * file, so the barrier would never end. */
 static int64_t find_release_deadline_locked(const struct barrier *barrier, enum outbox_folder folder)
 {
     struct outbox *outbox = barrier->outbox;
@@ -124,9 +124,8 @@ static int check_settled_locked(const struct barrier *barrier)
     return state == 0 && outbox->events_due > 0 ? -EINPROGRESS : state;
 }
 
-/* Each failure is reported to all barriers that waited for the item, and once to the session that handed the
- * item in, as fsync(2) of a file reports errors. The next barrier reports failures of items handed in later.
- */
+/* Reports each failure to all barriers that waited for the item, and once to the session that handed the item
+ * in, as fsync(2) of a file reports errors. */
 static int report_failures_locked(const struct barrier *barrier)
 {
     GHashTableIter position;

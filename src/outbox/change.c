@@ -491,7 +491,7 @@ bool change_save_again(struct outbox *outbox)
     return error == 0;
 }
 
-/* ================================================================ named ends */
+/* ================================================================ settling */
 
 int change_begin_settling(struct change *change, struct item *item, enum item_state state, int http_status,
                           const char *reason)

@@ -153,10 +153,10 @@ int row_format_receipt(const struct row *row, const char *request, struct strbuf
 /* Appends the receipt with the request that was recorded at the last attempt. Waits for the disk. */
 int outbox_format_receipt(struct outbox *outbox, const struct row *row, struct strbuf *out);
 
-/* ---------------------------------------------------------------- named ends */
+/* ---------------------------------------------------------------- settling */
 
 /* The caller has claimed the item, keeps the claim, and holds no lock. All these functions wait for the disk.
- * Their changes are forced, for a failure of the disk cannot undo what the service did. */
+ * Their changes are forced, because a failure of the disk cannot undo what the service did. */
 
 /* Begins a forced change, which the caller edits, commits and releases. Returns 0 or -ENOMEM: then the caller
  * leaves the item as it is until the next start. */

@@ -230,8 +230,8 @@ static void record_writer_end(struct outbox *outbox, struct item *item, pid_t pi
         interrupt_item(item, item->file.last_end);
 }
 
-/* Warns the user if the end of a writer was not seen. The item is handed in nevertheless: else no program in
- * another container could write into outbox/. */
+/* Warns the user if the end of a writer was not seen. The item is handed in all the same, so that programs in
+ * other containers can write into outbox/. */
 static void notify_unseen_end(struct outbox *outbox, const struct item *item)
 {
     pthread_mutex_lock(&outbox->lock);
@@ -375,7 +375,7 @@ int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *
     return 0;
 }
 
-/* Programs show only the errno, so an event has the reason. */
+/* Reports the reason as an event, because programs show only the errno. */
 static void notify_busy(const struct outbox_handle *handle)
 {
     pthread_mutex_lock(&handle->outbox->lock);

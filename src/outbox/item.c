@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Rows; the transition table of states; items; the table that finds them by number, name and id; and which
- * names files may have. Memory only: change.c makes changes durable.
- */
 #include "outbox/item.h"
 
 #include <errno.h>

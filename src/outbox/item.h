@@ -8,9 +8,8 @@
  * content may be sent). The state in the row decides in which folder the item shows, so a change of state
  * moves the item. item.c has the table of which state may follow which; docs/OUTBOX.md draws it.
  *
- * A message has *pieces*: its MIME parts, and the files of attachments/ that it names. Each such file has a
- * content of its own from the hand-in on. All pieces must be in the service's pool before the message is
- * sent.
+ * A message has *pieces*: its MIME parts, and the files of attachments/ that it names, of which it has a link
+ * or a copy from the hand-in on. All pieces must be in the service's pool before the message is sent.
  *
  * The *table* finds items by number, and by name in each folder.
  *

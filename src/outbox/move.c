@@ -200,7 +200,7 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
 
 /* ---------------------------------------------------------------- retry */
 
-/* Hands in, or tries now, the item that waits under this name. Returns false if there is none. */
+/* Hands in, or tries now, the item of this name. Returns false if no item of this name waits. */
 static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, const char *name)
 {
     LOCK_GUARD(&outbox->lock);
@@ -238,7 +238,7 @@ int outbox_retry(struct outbox *outbox, const char *name)
 
 /* ================================================================ removing */
 
-/* Reports that a queued message was removed that may have been sent: it leaves no receipt. */
+/* Reports that the user removed a queued message that may have been sent, and that leaves no receipt. */
 static void notify_withdrawn(struct outbox *outbox, const char *name, const char *reason)
 {
     outbox_notify(outbox, EVENT_FAILED, OUTBOX_FOLDER_OUTBOX, name, NULL, reason);
@@ -270,7 +270,7 @@ static int claim_by_name(struct outbox *outbox, enum outbox_folder folder, const
     return -ENOENT;
 }
 
-/* Claims an item that leaves its folder. Programs show only the errno, so an event has the reason. */
+/* Claims an item that leaves its folder. Reports the reason of -EBUSY as an event. */
 static int claim_to_remove(struct outbox *outbox, enum outbox_folder folder, const char *name,
                            struct item **ret_item)
 {

@@ -65,8 +65,9 @@ struct outbox_listing { /* a snapshot, in order of hand-in, a receipt after its 
     size_t len;
 };
 
-/* Called when the daemon, not a system call, shows an item in a folder, changes it or removes it. The thread
- * that changes the item makes the call, with no lock held. Must not block. */
+/* Called after an item is settled (sent, uploaded, failed, interrupted), with the folders that showed it
+ * before and show it now. The thread that settles the item makes the call, with no lock held. Must not block.
+ */
 struct outbox_listener {
     void (*item_moved)(void *context, const char *name, enum outbox_folder from, enum outbox_folder to);
     void *context;

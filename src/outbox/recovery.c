@@ -88,7 +88,7 @@ static struct item *item_at(const struct recovery *recovery, guint index)
 static int drop_replaced(struct recovery *recovery)
 {
     int error = 0;
-    /* Backwards, because a replacement follows the replaced item. */
+    /* Backwards, because the removed items precede their replacements. */
     for (guint i = recovery->items->len; i > 0 && error == 0; i--) {
         uint64_t number = item_at(recovery, i - 1)->row.replaces;
         struct item *replaced = number == 0 ? NULL : item_table_get(&recovery->outbox->table, number);

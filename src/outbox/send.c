@@ -106,8 +106,8 @@ static void put_off_attempt(struct outbox *outbox, struct item *item, int64_t de
     item->schedule.due_ms = item->schedule.is_woken ? 0 : outbox_monotonic_ms(outbox) + delay;
 }
 
-/* Begins or ends the suspension before the item is settled, so that no worker sends a request in between.
- * Turns the claim into one for the disk. The caller holds no lock. */
+/* Begins or ends the suspension. The caller settles the item afterwards, so that no worker sends a request in
+ * between. Turns the claim into one for the disk. */
 static void update_suspension(struct outbox *outbox, struct item *item, const struct service_result *result,
                               enum suspension_reason reason)
 {
@@ -129,7 +129,7 @@ static void update_suspension(struct outbox *outbox, struct item *item, const st
     }
     pthread_cond_broadcast(&outbox->changed);
     pthread_mutex_unlock(&outbox->lock);
-    /* A busy service is neither reached nor unreachable. */
+    /* A 429 or 503 does not show whether the service accepts the key. */
     if (!is_cancelled && listener->asked != NULL && reason != SUSPENSION_BUSY)
         listener->asked(listener->context, reason == SUSPENSION_NONE);
 }
@@ -340,9 +340,8 @@ static int record_sending(struct attempt *attempt)
     return error;
 }
 
-/* Returns true if this content may have been accepted under this key before: in an earlier attempt, or in an
- * attempt of an earlier hand-in. If keys are not trusted, an earlier hand-in is ignored: the user chose to
- * send the message again. */
+/* Returns true if the service may have accepted this content under this key before. If keys are not trusted,
+ * ignores attempts of an earlier hand-in: the user chose to send the message again. */
 static bool is_repeat(const struct attempt *attempt)
 {
     const struct row *row = &attempt->item->row;

@@ -1,8 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Decides which item is tried now, in three parts: the order of the waiting items, suspensions with their
- * backoff and their single probe, and the count of emails sent today.
- */
 #include "outbox/send_queue.h"
 
 #include <errno.h>

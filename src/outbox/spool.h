@@ -70,8 +70,8 @@ struct spool_head {
 };
 int spool_read_head(struct spool *spool, struct spool_head *ret);
 
-/* Calls `visit` with each row, in order of position. `visit` takes from the row what it keeps. An error of
- * `visit` ends the walk and is returned. */
+/* Calls `visit` with each row, in order of position. `visit` may take ownership of the row's members, and
+ * sets these to NULL. An error of `visit` ends the walk and is returned. */
 int spool_load(struct spool *spool, int (*visit)(void *context, struct row *row), void *context);
 
 /* In a turn: records that the older files were converted. */

@@ -107,7 +107,7 @@ static void try_item(struct worker *worker, struct item *item)
     pthread_mutex_unlock(&outbox->lock);
 }
 
-/* Handles a failure of the disk or of the memory: the message is durable, and is tried again later. */
+/* Tries the hand-in again later, after a failure of the disk or of the memory. */
 static void put_off_hand_in(struct outbox *outbox, struct item *item, int error)
 {
     log_warning("outbox/%s cannot be handed in now (%s); trying again", item->row.name, strerror(-error));
@@ -129,8 +129,8 @@ static bool check_waiting_message(struct outbox *outbox, struct item *item, stru
         LOCK_GUARD(&outbox->lock);
         item->schedule.awaits = outbox_is_being_written_locked(outbox, awaits) ? awaits : 0;
     } else if (reason != NULL || error == -EMSGSIZE || error == -ENOENT) {
-        /* The message was refused, became too large or is gone from the spool. If an earlier hand-in may have
-         * sent it, `failed` (certainly not sent) would be wrong. */
+        /* The message was refused, became too large or is gone from the spool. ITEM_FAILED means that it was
+         * certainly not sent. */
         settle_item(outbox, item, item_may_have_been_sent(item) ? ITEM_UNKNOWN : ITEM_FAILED, 0,
                     reason != NULL ? reason : strerror(-error));
     } else {
