@@ -272,7 +272,7 @@ TEST(a_cache_of_another_version_is_rebuilt)
     fixture_release(&fixture);
 }
 
-TEST(mail_that_does_not_fit_on_the_disk_is_reported_and_appears_once_there_is_room)
+TEST(mail_that_a_full_disk_refused_is_shown_when_there_is_room)
 {
     enum {
         EMAILS = 4000
@@ -302,7 +302,7 @@ TEST(mail_that_does_not_fit_on_the_disk_is_reported_and_appears_once_there_is_ro
     fixture_release(&fixture);
 }
 
-TEST(an_inbox_is_saved_once_the_disk_has_room)
+TEST(a_sync_saves_an_inbox_that_a_full_disk_refused)
 {
     struct store_fixture fixture;
     fixture_init_with_alice(&fixture);
@@ -369,7 +369,7 @@ static void is_right_and_made_whole(struct store_fixture *fixture)
     assert_whole(fixture, FILL_EMAILS);
 }
 
-TEST(a_killed_first_sync_is_completed)
+TEST(the_next_start_completes_a_killed_first_sync)
 {
     struct store_fixture fixtures[FILL_KILLS];
     for (int i = 0; i < FILL_KILLS; i++) {
@@ -385,7 +385,7 @@ TEST(a_killed_first_sync_is_completed)
 
 /* ---------------------------------------------------------------- others */
 
-TEST(a_folder_that_cannot_be_made_fails_with_a_reason)
+TEST(opening_fails_with_a_reason_if_the_folder_cannot_be_made)
 {
     struct store_fixture fixture;
     struct store *store = NULL;
@@ -404,7 +404,7 @@ TEST(a_folder_that_cannot_be_made_fails_with_a_reason)
     fixture_release(&fixture);
 }
 
-TEST(a_file_that_cannot_be_opened_fails_with_a_reason)
+TEST(opening_fails_with_a_reason_if_the_file_cannot_be_opened)
 {
     struct store_fixture fixture;
     struct store *store = NULL;
@@ -450,7 +450,7 @@ static int64_t count_rows(struct store_fixture *fixture, const char *table)
     return count;
 }
 
-/* Otherwise records that change often would fill the file with replaced ones. */
+/* Records that change often would otherwise fill the file. */
 TEST(replaced_records_are_deleted_at_the_start)
 {
     enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Content of emails: transfers, the cache and its bound, fetching ahead, and the probe.
+ * Content of emails: the probe, transfers, the cache and its bound, and fetching ahead.
  */
 #include <dirent.h>
 #include <fcntl.h>
@@ -111,7 +111,7 @@ struct reader {
 
 /* ---------------------------------------------------------------- the probe */
 
-TEST(the_first_sync_finds_out_whether_the_service_has_content)
+TEST(the_first_sync_finds_content_and_raw_messages)
 {
     struct store_fixture fixture;
     set_up(&fixture, 3);
@@ -139,7 +139,7 @@ TEST(content_without_raw_messages_is_remembered_for_the_next_mount)
     fixture_release(&fixture);
 }
 
-TEST(a_sync_of_all_inboxes_shows_the_content_that_it_found)
+TEST(a_sync_of_all_inboxes_waits_for_the_probe)
 {
     struct store_fixture fixture;
     set_up(&fixture, 3);
@@ -148,7 +148,7 @@ TEST(a_sync_of_all_inboxes_shows_the_content_that_it_found)
     fixture_release(&fixture);
 }
 
-TEST(mail_for_an_empty_account_shows_with_the_next_sync)
+TEST(the_next_sync_finds_the_first_content_of_an_account)
 {
     struct store_fixture fixture;
     set_up(&fixture, 0);
@@ -218,7 +218,7 @@ static bool was_asked_for_two(struct store_fixture *fixture)
     return fake_service_count(fixture->fake, FAKE_GET_CONTENT) >= 2;
 }
 
-TEST(a_service_without_content_shows_none)
+TEST(no_content_is_reported_for_a_service_without_content)
 {
     struct store_fixture fixture;
     fixture_init_with_alice(&fixture);
@@ -324,7 +324,7 @@ static void *read_it(void *argument)
     return NULL;
 }
 
-TEST(twenty_readers_share_a_fetch)
+TEST(twenty_readers_share_one_request)
 {
     enum {
         READERS = 20
@@ -399,7 +399,7 @@ static void *end_it(void *argument)
     return NULL;
 }
 
-/* Otherwise an unmount would wait for the service. */
+/* An unmount must not wait for the service. */
 TEST(stopping_the_store_waits_for_no_transfer)
 {
     struct store_fixture fixture;
@@ -862,7 +862,7 @@ static bool most_are_fetched(struct store_fixture *fixture)
     return fake_service_count(fixture->fake, FAKE_GET_CONTENT) >= 15;
 }
 
-TEST(reading_every_second_email_fetches_ahead_too)
+TEST(reading_every_second_email_fetches_ahead)
 {
     struct store_fixture fixture;
     set_up(&fixture, 20);
@@ -900,7 +900,7 @@ static bool no_content_is_open(struct store_fixture *fixture)
     return !is_open;
 }
 
-TEST(raw_messages_are_fetched_ahead_too)
+TEST(raw_messages_are_fetched_ahead)
 {
     struct store_fixture fixture;
     set_up(&fixture, 10);
@@ -913,7 +913,7 @@ TEST(raw_messages_are_fetched_ahead_too)
     fixture_release(&fixture);
 }
 
-/* Fetched ahead, fifty long messages at once would need more disk than the cache. */
+/* Fifty long messages at once would need more disk than the cache. */
 TEST(long_raw_messages_are_not_fetched_ahead)
 {
     struct store_fixture fixture;
@@ -1045,7 +1045,7 @@ TEST(nothing_is_fetched_ahead_while_the_service_is_busy)
     fixture_release(&fixture);
 }
 
-TEST(reading_slightly_out_of_order_fetches_ahead_too)
+TEST(reading_slightly_out_of_order_fetches_ahead)
 {
     static const int order[] = {19, 17, 18, 16, 14, 15, 13, 11, 12};
     struct store_fixture fixture;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The first contact with a service; new inboxes; changes of settings; and the inbox of a sender.
+ * First contacts with a service, new inboxes, changes of settings, and finding senders.
  */
 #include "base/thread.h"
 #include "unit/store/store_fixture.h"
@@ -139,7 +139,7 @@ TEST(a_state_of_another_account_is_refused)
 
 /* ---------------------------------------------------------------- creating */
 
-TEST(a_created_inbox_shows_at_once_and_its_mail_follows)
+TEST(a_created_inbox_is_shown_at_once_and_its_mail_after_a_sync)
 {
     struct store_fixture fixture;
     struct inbox_view view;
@@ -198,7 +198,7 @@ TEST(a_created_inbox_is_reported_once)
     fixture_release(&fixture);
 }
 
-TEST(each_failure_to_create_has_its_errno)
+TEST(each_failure_to_create_an_inbox_has_its_errno)
 {
     static const struct {
         const char *address;
@@ -378,7 +378,7 @@ TEST(an_update_ends_at_its_time_out_or_when_it_is_cancelled)
 
 /* ---------------------------------------------------------------- senders */
 
-TEST(an_unknown_sender_is_accepted_until_the_inboxes_were_listed)
+TEST(an_unknown_sender_is_accepted_until_the_inboxes_are_listed)
 {
     struct store_fixture fixture;
     _cleanup_free_ char *first = NULL;
@@ -449,8 +449,8 @@ static void *ask_for_unknown_sender(void *argument)
     return store_find_sender(fixture->store, "who@x.example", &none) == -EADDRNOTAVAIL ? argument : NULL;
 }
 
-/* Otherwise each message in the outbox would wait for its own slow list. */
-TEST(a_slow_list_of_inboxes_is_not_repeated_for_a_while)
+/* Each message in the outbox would otherwise wait for its own slow list. */
+TEST(a_slow_list_of_inboxes_is_not_repeated_for_half_a_minute)
 {
     struct store_fixture fixture;
     pthread_t thread;

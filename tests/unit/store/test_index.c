@@ -134,7 +134,7 @@ TEST_WITH(an_email_that_is_marked_during_a_listing_stays, set_up, tear_down)
     free(marking);
 }
 
-TEST_WITH(a_name_that_another_thread_took_meanwhile_is_not_given_twice, set_up, tear_down)
+TEST_WITH(two_threads_do_not_give_one_name_to_two_emails, set_up, tear_down)
 {
     struct indexed *indexed = *state;
     struct email_batch *other = calloc(1, sizeof(*other));
@@ -152,7 +152,7 @@ TEST_WITH(a_name_that_another_thread_took_meanwhile_is_not_given_twice, set_up, 
     free(other);
 }
 
-TEST_WITH(the_same_key_in_two_inboxes_is_two_emails, set_up, tear_down)
+TEST_WITH(a_key_in_two_inboxes_belongs_to_two_emails, set_up, tear_down)
 {
     struct indexed *indexed = *state;
     struct store *store = indexed->fixture.store;
@@ -186,7 +186,7 @@ static struct inbox_table *table_of(void **state)
     return &((struct indexed *)*state)->index->inboxes;
 }
 
-TEST_WITH(names_are_addresses_or_safe_ids, set_up, tear_down)
+TEST_WITH(names_of_inboxes_are_addresses_or_safe_ids, set_up, tear_down)
 {
     static const struct {
         const char *id;

@@ -240,7 +240,7 @@ TEST(the_next_sync_restores_damaged_records)
 }
 
 /* The size is updated when records are added, change, are removed or return, and at a restart. */
-TEST(the_size_of_an_inbox_is_that_of_its_index_jsonl)
+TEST(jsonl_bytes_is_the_size_of_index_jsonl)
 {
     static const char inbox[] = "alice@inbox.example";
     struct store_fixture fixture;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table of Message-IDs, which are noted when messages are fetched, and bounded in number.
+ * The table of Message-IDs: a row for each fetched message, within bounds.
  */
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -53,7 +53,7 @@ static void assert_named(struct box *box, const char *message_id, const char *ex
     assert_string_equal(strbuf_str(&all), expected);
 }
 
-TEST(noted_message_ids_are_found_also_after_a_restart)
+TEST(message_ids_are_found_after_a_restart)
 {
     struct box box;
     box_init(&box);
@@ -110,7 +110,7 @@ TEST(the_first_emails_of_a_message_id_are_kept)
     box_release(&box);
 }
 
-TEST(an_id_that_is_too_long_is_not_noted)
+TEST(an_email_id_that_is_too_long_is_not_added)
 {
     struct box box;
     char id[300];
@@ -181,7 +181,7 @@ static void assert_answers(struct store_fixture *fixture, const char *message_id
 #define FROM_ALICE "alice@inbox.example"
 #define FROM_BOB "bob@inbox.example"
 
-TEST(a_message_that_was_read_is_known_by_its_message_id)
+TEST(reading_a_raw_message_adds_its_message_id)
 {
     struct store_fixture fixture;
     set_up(&fixture);
@@ -195,7 +195,7 @@ TEST(a_message_that_was_read_is_known_by_its_message_id)
     fixture_release(&fixture);
 }
 
-TEST(a_message_whose_texts_were_read_is_known_by_its_message_id)
+TEST(reading_texts_adds_the_message_id)
 {
     struct store_fixture fixture;
     struct store_content *content;
@@ -206,7 +206,7 @@ TEST(a_message_whose_texts_were_read_is_known_by_its_message_id)
     fixture_release(&fixture);
 }
 
-TEST(a_message_id_is_looked_up_in_the_answering_inbox_first)
+TEST(a_message_id_finds_the_email_of_the_answering_inbox)
 {
     struct store_fixture fixture;
     set_up(&fixture);
@@ -219,7 +219,7 @@ TEST(a_message_id_is_looked_up_in_the_answering_inbox_first)
     fixture_release(&fixture);
 }
 
-TEST(mail_that_is_gone_is_not_answered)
+TEST(a_message_id_does_not_find_mail_that_is_gone)
 {
     struct store_fixture fixture;
     set_up(&fixture);

@@ -94,7 +94,7 @@ static size_t index_len(struct store_fixture *fixture)
     return len;
 }
 
-TEST_WITH(quarantined_mail_is_listed_apart, set_up, fixture_tear_down)
+TEST_WITH(quarantined_mail_has_a_list_of_its_own, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     assert_true(store_shows_quarantine(fixture->store));
@@ -109,7 +109,7 @@ TEST_WITH(quarantined_mail_is_listed_apart, set_up, fixture_tear_down)
     assert_int_equal(jsonl_bytes(fixture), index_len(fixture));
 }
 
-TEST_WITH(quarantine_costs_no_extra_request, set_up, fixture_tear_down)
+TEST_WITH(quarantined_mail_needs_no_request_of_its_own, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     unsigned int before = fake_service_count(fixture->fake, FAKE_LIST_EMAILS);
@@ -117,7 +117,7 @@ TEST_WITH(quarantine_costs_no_extra_request, set_up, fixture_tear_down)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_LIST_EMAILS), before + 1);
 }
 
-TEST(a_core_server_shows_whatever_it_lists)
+TEST(all_mail_of_a_core_server_is_shown)
 {
     struct store_fixture fixture;
     fixture_init_with_alice(&fixture);
@@ -130,7 +130,7 @@ TEST(a_core_server_shows_whatever_it_lists)
     fixture_release(&fixture);
 }
 
-TEST_WITH(a_service_that_refuses_with_invalid_is_asked_without_it, set_up, fixture_tear_down)
+TEST_WITH(a_refused_list_is_requested_without_with_invalid, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     fake_service_push(fixture->fake, FAKE_LIST_EMAILS, (struct fake_outcome){.outcome = SERVICE_REJECTED});
@@ -242,7 +242,7 @@ TEST_WITH(the_next_sync_undoes_a_mark_that_another_client_took_back, set_up, fix
     assert_quarantined(fixture, SPF);
 }
 
-TEST_WITH(mail_that_stays_valid_cannot_be_moved, set_up, fixture_tear_down)
+TEST_WITH(marking_mail_that_the_service_leaves_valid_fails, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     uint32_t email = shown(fixture, VALID);

@@ -129,8 +129,8 @@ TEST_WITH(a_search_in_one_inbox_asks_the_service_for_that_inbox_alone, set_up, f
     assert_string_equal("in-3", record.text);
 }
 
-/* With the service, which finds parts of words, and without the service. */
-TEST_WITH(operators_apply_to_hits_of_both_sides, set_up, fixture_tear_down)
+/* Searches with the service, which finds parts of words, and without the service. */
+TEST_WITH(operators_apply_to_hits_of_the_service_and_of_the_index, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     static const struct {
@@ -192,7 +192,7 @@ TEST_WITH(the_search_index_answers_without_the_service, set_up, fixture_tear_dow
     assert_found(fixture, "invoice october", "a1");
 }
 
-TEST_WITH(a_core_server_is_never_asked_to_search, set_up, fixture_tear_down)
+TEST_WITH(a_core_server_gets_no_search_request, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     static const struct service_capabilities core = {.inbox_list = CAPABILITY_ABSENT};
@@ -202,7 +202,7 @@ TEST_WITH(a_core_server_is_never_asked_to_search, set_up, fixture_tear_down)
     assert_int_equal(fake_service_count(fixture->fake, FAKE_LIST_EMAILS), before);
 }
 
-TEST_WITH(a_service_that_refuses_to_search_is_not_asked_again, set_up, fixture_tear_down)
+TEST_WITH(a_service_that_refuses_to_search_gets_no_further_request, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     unsigned int before = fake_service_count(fixture->fake, FAKE_LIST_EMAILS);
@@ -213,7 +213,7 @@ TEST_WITH(a_service_that_refuses_to_search_is_not_asked_again, set_up, fixture_t
 }
 
 /* The list of such a service may be too long to be read for each search. */
-TEST_WITH(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up, fixture_tear_down)
+TEST_WITH(a_service_that_finds_all_in_every_search_gets_no_further_request, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     static const struct fake_outcome outcomes[] = {
@@ -231,7 +231,7 @@ TEST_WITH(a_service_that_finds_all_in_every_search_is_not_asked_again, set_up, f
     }
 }
 
-TEST_WITH(each_word_costs_one_request_and_a_search_at_most_four, set_up, fixture_tear_down)
+TEST_WITH(each_word_is_one_request_and_a_search_at_most_four, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     assert_found(fixture, "invoice", "b1 a1"); /* here the store tests whether the service searches */
@@ -251,7 +251,7 @@ TEST_WITH(a_search_finds_mail_that_arrived_after_the_last_sync, set_up, fixture_
     struct store_fixture *fixture = *state;
     add(fixture, "in-2", "b2", "04", "\"subject\": \"invoice of december\"");
     assert_found(fixture, "december", "b2");
-    /* A search starts a sync for unknown emails only now and then. */
+    /* A search starts a sync for unknown emails at most once in 30 s. */
     add(fixture, "in-2", "b3", "05", "\"subject\": \"invoice of january\"");
     assert_found(fixture, "january", "");
     fake_clock_advance(&fixture->clock, 30 * 1000);
@@ -321,7 +321,7 @@ TEST_WITH(a_body_read_right_before_the_end_is_found_by_the_next_mount, set_up, f
     assert_found(fixture, "invoice", "b1 a1");
 }
 
-TEST_WITH(attachments_of_mail_that_was_read_are_known, set_up, fixture_tear_down)
+TEST_WITH(attachments_of_mail_that_was_read_are_found, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     give_walrus(fixture);

@@ -50,7 +50,7 @@ static void catch_up(struct fixture *fixture)
     assert_int_equal(more, 0);
 }
 
-/* Notes the record, without indexing it. */
+/* Writes the record, and adds the email as pending. */
 static void note(struct fixture *fixture, uint32_t number, const char *json)
 {
     struct connection *connection = NULL;
@@ -208,7 +208,7 @@ TEST_WITH(operators_of_fts5_are_searched_as_words, set_up, tear_down)
     assert_false(atomic_load(&fixture->cache.is_damaged));
 }
 
-/* Notes this body, and an attachment of this name unless it is NULL. */
+/* Adds an email as pending, with a body and, unless its name is NULL, an attachment. */
 static void note_content(struct fixture *fixture, uint32_t number, const char *body, const char *attachment)
 {
     struct content_folder folder = {.len = 0};
@@ -248,7 +248,7 @@ TEST_WITH(bodies_are_found_and_stay_when_the_record_changes, set_up, tear_down)
     assert_string_equal(find(fixture, "\"end\""), "");
 }
 
-TEST_WITH(a_body_that_is_noted_before_its_record_is_found_with_it, set_up, tear_down)
+TEST_WITH(a_body_that_is_added_before_its_record_is_indexed_with_the_record, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     note(fixture, 0, "{\"subject\": \"first\"}");
@@ -259,7 +259,7 @@ TEST_WITH(a_body_that_is_noted_before_its_record_is_found_with_it, set_up, tear_
     assert_string_equal(find(fixture, "first"), "");
 }
 
-TEST_WITH(content_that_is_known_is_not_noted_again, set_up, tear_down)
+TEST_WITH(content_in_the_index_is_not_added_again, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     put_letters(fixture);
@@ -272,7 +272,7 @@ TEST_WITH(content_that_is_known_is_not_noted_again, set_up, tear_down)
     assert_string_equal(find(fixture, "heron"), "");
 }
 
-TEST_WITH(attachments_are_known_with_the_content, set_up, tear_down)
+TEST_WITH(content_shows_whether_an_email_has_attachments, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     put_letters(fixture);
@@ -294,7 +294,7 @@ TEST_WITH(an_email_that_is_removed_is_no_longer_found, set_up, tear_down)
     remove_email(fixture, 0);
     remove_email(fixture, 0);
     assert_string_equal(find(fixture, "report"), "b");
-    /* An email that is removed before it is indexed is not found, even if its content is noted later. */
+    /* An email that is removed before it is indexed is not found, even if its content is added later. */
     note(fixture, 3, "{\"subject\": \"another report\"}");
     remove_email(fixture, 3);
     note_content(fixture, 3, "report", NULL);
@@ -302,7 +302,7 @@ TEST_WITH(an_email_that_is_removed_is_no_longer_found, set_up, tear_down)
     assert_string_equal(find(fixture, "report"), "b");
 }
 
-TEST_WITH(emails_that_were_noted_are_indexed_after_the_next_start, set_up, tear_down)
+TEST_WITH(pending_emails_are_indexed_after_a_restart, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     note(fixture, 0, "{\"subject\": \"report\"}");
@@ -314,7 +314,7 @@ TEST_WITH(emails_that_were_noted_are_indexed_after_the_next_start, set_up, tear_
     assert_string_equal(find(fixture, "report walrus"), "a");
 }
 
-TEST_WITH(a_record_that_is_no_object_hides_no_other, set_up, tear_down)
+TEST_WITH(a_record_that_is_not_an_object_is_skipped, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     note(fixture, 0, "[1, 2]");

@@ -97,7 +97,7 @@ TEST_WITH(new_sent_mail_is_reported, set_up, fixture_tear_down)
     assert_non_null(strstr(strbuf_str(&fixture->changes), expected));
 }
 
-TEST_WITH(sent_mail_costs_one_request_a_sync, set_up, fixture_tear_down)
+TEST_WITH(sent_mail_needs_one_request_a_sync, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     unsigned int before = fake_service_count(fixture->fake, FAKE_LIST_OUTBOUND);
@@ -117,7 +117,7 @@ TEST_WITH(a_failed_list_of_sent_mail_does_not_fail_the_sync, set_up, fixture_tea
     }
 }
 
-TEST(a_core_server_is_not_asked_for_sent_mail)
+TEST(a_core_server_gets_no_request_for_sent_mail)
 {
     struct store_fixture fixture;
     fixture_init_with_alice(&fixture);

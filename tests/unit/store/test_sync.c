@@ -194,7 +194,7 @@ TEST(empty_records_are_shown)
 }
 
 /* Listings are made in pieces. A piece whose emails are all removed must not end the listing. */
-TEST(emails_behind_thousands_of_removed_ones_are_listed)
+TEST(emails_after_thousands_of_removed_emails_are_listed)
 {
     enum {
         GONE = 10000
@@ -295,7 +295,7 @@ TEST(the_limit_grows_until_the_answer_is_shorter)
     }
 }
 
-TEST(a_service_that_refuses_large_limits_is_asked_for_less)
+TEST(a_refused_limit_is_lowered)
 {
     static const struct {
         enum service_outcome outcome;
@@ -348,7 +348,7 @@ TEST(a_complete_list_that_is_unchanged_is_not_sent_again)
 }
 
 /* The record is one of the newest, so every answer has it. */
-TEST(a_record_that_cannot_be_read_hides_no_other)
+TEST(the_other_records_are_shown_if_one_cannot_be_read)
 {
     struct store_fixture fixture;
     struct store_status status;
@@ -475,7 +475,7 @@ TEST(an_inbox_that_left_the_list_is_found_by_its_mail_without_a_list)
     fixture_release(&fixture);
 }
 
-TEST(without_a_list_inboxes_are_found_by_mail)
+TEST(inboxes_are_found_by_mail_if_the_service_has_no_list)
 {
     struct store_fixture fixture;
     fixture_init(&fixture);
@@ -625,7 +625,7 @@ TEST(requests_during_a_pass_share_the_next_pass)
         store_request_sync(fixture.store, i % 2 == 0 ? "in-1" : "unknown");
     fake_clock_advance(&fixture.clock, 250);
     fake_service_open_gate(fixture.fake, FAKE_LIST_EMAILS);
-    /* Lists: that of the first sync, that at the gate, then one of all emails and one of the inbox. */
+    /* The lists of the first sync, at the gate, of all emails, and of the inbox. */
     fake_service_wait_count(fixture.fake, FAKE_LIST_EMAILS, 4);
     store_stop(fixture.store);
     assert_int_equal(fake_service_count(fixture.fake, FAKE_LIST_EMAILS), 4);
@@ -728,7 +728,7 @@ TEST(an_email_is_found_by_its_id_from_every_inbox)
     fixture_release(&fixture);
 }
 
-/* Otherwise a backup by modification time would copy all mail after each restart, or miss some. */
+/* A backup by modification time would otherwise copy all mail after each restart, or miss some. */
 TEST(the_time_of_an_inbox_is_that_of_its_newest_mail_over_a_restart)
 {
     struct store_fixture fixture;
@@ -785,7 +785,7 @@ static void start_polling(struct store_fixture *fixture)
     fake_clock_await_waiters(&fixture->clock, 1);
 }
 
-/* Lets the time pass and waits until the sync's thread waits again. */
+/* Advances the clock, and waits until the sync thread waits again. */
 static void pass(struct store_fixture *fixture, int64_t ms)
 {
     unsigned int before = fake_service_count(fixture->fake, FAKE_LIST_INBOXES);
@@ -972,7 +972,7 @@ TEST(a_poll_reports_a_damaged_record)
 }
 
 /* A refused limit may be granted later; until then the sync reports that emails may be missing. */
-TEST(a_service_that_refused_large_limits_is_asked_for_more_again)
+TEST(a_refused_limit_is_raised_again_later)
 {
     enum {
         REFUSALS = 6 /* until the largest limit that is not refused is found */
@@ -1003,7 +1003,7 @@ TEST(a_service_that_refused_large_limits_is_asked_for_more_again)
     fixture_release(&fixture);
 }
 
-TEST(a_partial_poll_removes_nothing_and_a_complete_one_does)
+TEST(only_a_complete_poll_removes_emails)
 {
     struct store_fixture fixture;
     fixture_init_with_alice(&fixture);
@@ -1086,7 +1086,7 @@ static void assert_all_is_there(struct store_fixture *fixture)
     assert_changes(fixture, "");
 }
 
-TEST(two_lists_some_time_apart_are_needed_to_remove_emails)
+TEST(emails_are_removed_after_two_lists_a_minute_apart)
 {
     static const struct {
         unsigned int step;
@@ -1121,7 +1121,7 @@ TEST(two_lists_some_time_apart_are_needed_to_remove_emails)
     }
 }
 
-TEST(mail_that_names_no_inbox_is_removed_after_two_lists_too)
+TEST(mail_that_names_no_inbox_is_removed_after_two_lists)
 {
     struct store_fixture fixture;
     fixture_init(&fixture);
@@ -1184,7 +1184,7 @@ TEST(polls_of_many_inboxes_make_few_requests)
     fixture_release(&fixture);
 }
 
-TEST(polls_of_many_inboxes_list_mail_that_names_no_inbox_too)
+TEST(polls_of_many_inboxes_list_mail_that_names_no_inbox)
 {
     enum {
         INBOXES = 25,
@@ -1267,7 +1267,7 @@ TEST(a_429_is_not_an_outage_but_a_503_is)
     }
 }
 
-TEST(an_outcome_that_contradicts_the_state_checks_the_service)
+TEST(an_outcome_that_contradicts_the_contact_checks_the_service)
 {
     struct store_fixture fixture;
     fixture_init_with_alice(&fixture);
@@ -1370,7 +1370,7 @@ TEST(the_sync_backs_off_and_heeds_retry_after)
     fixture_release(&fixture);
 }
 
-TEST(an_outage_of_hours_costs_no_more_than_one_of_seconds)
+TEST(an_outage_of_hours_delays_the_next_poll_no_longer_than_one_of_seconds)
 {
     static const int64_t polls_ms[] = {1000, POLL_MS};
     for (size_t i = 0; i < ARRAY_LEN(polls_ms); i++) {
@@ -1429,7 +1429,7 @@ TEST(changes_of_a_network_that_works_make_few_polls)
     fixture_release(&fixture);
 }
 
-TEST(without_polls_a_change_of_the_network_checks_the_service_while_offline)
+TEST(a_change_of_the_network_checks_an_offline_service_if_there_are_no_polls)
 {
     struct store_fixture fixture;
     fixture_init_with_alice(&fixture);
