@@ -1,7 +1,7 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# inboxd, the local service, as a program and by curl: its options, keys, and the interface that the mount speaks.
+# inboxd, the local service, as a program and by curl: its options, keys, and REST interface.
 
 load support
 
@@ -19,7 +19,7 @@ status_of() { # CURL-ARGUMENT...
 
 # ---------------------------------------------------------------- the program
 
-@test "--help and --version; a wrong command line is refused with status 2" {
+@test "--help and --version print text, and a wrong command line is refused with status 2" {
   run -0 "$INBOXD" --help
   contains "$output" "--listen"
   contains "$output" "--tier"
@@ -41,7 +41,7 @@ status_of() { # CURL-ARGUMENT...
   contains "$output" "--webhook-anywhere needs --webhook-secret-file"
 }
 
-@test "an option that can hold one value is refused where it is given twice, and nothing starts" {
+@test "an option with one value is refused if it is given twice" {
   local option
   for option in --data="$DIR/other" --domain=a.example --tier=free --relay=smtp://localhost \
     --relay-credentials-file="$DIR/a" --webhook-secret-file="$DIR/a"; do
@@ -53,7 +53,7 @@ status_of() { # CURL-ARGUMENT...
   missing "$SERVICE" "$DIR/other"
 }
 
-@test "it listens at every address that is given, for each protocol" {
+@test "inboxd listens at each given address of each protocol" {
   start_service --listen="unix:$DIR/http" --smtp="unix:$DIR/smtp1" --smtp="unix:$DIR/smtp2" --lmtp="unix:$DIR/lmtp1" \
     --smtp="unix:$DIR/smtp3" --lmtp="unix:$DIR/lmtp2" --listen=127.0.0.1:0
   wait_until 10 grep -qs lmtp2 "$DIR/inboxd.out"
@@ -86,13 +86,13 @@ END
   missing "$DIR"/http "$DIR"/smtp{1,2,3} "$DIR"/lmtp{1,2}
 }
 
-@test "it says where it listens when it is ready" {
+@test "inboxd prints its address when it is ready" {
   start_service
   [[ $(cat "$DIR/inboxd.out") =~ ^inboxd:\ listening\ on\ http://127\.0\.0\.1:[0-9]+$ ]]
   curl -sS -o /dev/null "$SERVICE_URL"
 }
 
-@test "on an IPv6 address it says where as a URL has it" {
+@test "inboxd prints an IPv6 address in brackets, as in a URL" {
   grep -qs '^0*1 ' /proc/net/if_inet6 || skip "there is no IPv6 here"
   "$INBOXD" --data="$SERVICE" --listen='[::1]:0' --smtp='[::1]:0' >"$DIR/inboxd.out" 2>"$DIR/inboxd.log" 3>&- &
   SERVICE_PID=$!
@@ -102,10 +102,10 @@ END
   [[ $url =~ ^http://\[::1\]:[0-9]+$ ]]
   equal "$(status_of -g --noproxy '*' -H "Authorization: Bearer $(cat "$SERVICE/api-key")" "$url/api/v1/inbox")" 200
   grep -qx 'inboxd: SMTP on \[::1\]:[0-9]*' "$DIR/inboxd.out"
-  equal "$(cat "$DIR/inboxd.log")" "" # it is not beyond this machine
+  equal "$(cat "$DIR/inboxd.log")" "" # no warning, because no other machine can reach the address
 }
 
-@test "a name that is not the service's is refused, unless it is allowed" {
+@test "a request with an unknown Host is refused with 421 unless --allow-host names it" {
   start_service --allow-host=mail.example --allow-host=post.example
   local host
   for host in mail.example post.example:8025 "$DOMAIN" localhost "127.0.0.1:$SERVICE_PORT"; do
@@ -118,7 +118,7 @@ END
   equal "$(status_of -H "Host: mail.example" "$SERVICE_URL/api/v1/inbox")" 421
 }
 
-@test "listening beyond this machine is said, on it not" {
+@test "inboxd warns if other machines can reach an address" {
   "$INBOXD" --data="$SERVICE" --listen=0.0.0.0:0 >"$DIR/inboxd.out" 2>"$DIR/inboxd.log" 3>&- &
   SERVICE_PID=$!
   wait_until 10 grep -q "listening on" "$DIR/inboxd.out"
@@ -142,7 +142,7 @@ END
   done
 }
 
-@test "the first start makes the data and a key for its owner only; later starts keep it" {
+@test "the first start makes data and a key that only the owner can read, and later starts keep the key" {
   start_service
   equal "$(stat -c %a "$SERVICE" "$SERVICE/api-key" | tr '\n' ' ')" "700 600 "
   local key
@@ -152,7 +152,7 @@ END
   equal "$(cat "$SERVICE/api-key")" "$key"
 }
 
-@test "on a Unix socket, for its owner only" {
+@test "only the owner can connect to a Unix socket of inboxd" {
   "$INBOXD" --data="$SERVICE" --listen="unix:$DIR/socket" >"$DIR/inboxd.out" 2>"$DIR/inboxd.log" 3>&- &
   SERVICE_PID=$!
   wait_until 10 grep -q "listening on unix:$DIR/socket" "$DIR/inboxd.out"
@@ -161,7 +161,7 @@ END
     http://localhost/api/v1/inbox | jq -e '. == []'
 }
 
-@test "one service at a time on its data, and a port in use is told" {
+@test "a second service on the same data or port is refused" {
   start_service
   run -1 timeout 10 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0
   contains "$output" "another service is running on $SERVICE"
@@ -172,7 +172,7 @@ END
   contains "$output" "cannot open the data directory"
 }
 
-@test "a database that cannot be opened is told, and a link in its place is not followed" {
+@test "a folder or symbolic link in place of the database is refused" {
   mkdir -m 700 "$SERVICE"
   mkdir "$SERVICE/inbox.sqlite3"
   run -1 timeout 10 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0
@@ -184,7 +184,7 @@ END
   missing "$DIR/elsewhere"
 }
 
-@test "it keeps nothing that its caller has open, and closed standard descriptors stay without use" {
+@test "inboxd closes the caller's descriptors, and opens /dev/null for closed standard ones" {
   exec 9>"$DIR/lock"
   flock 9
   start_service
@@ -197,7 +197,7 @@ END
   equal "$(readlink "/proc/$SERVICE_PID/fd"/{0,1,2})" $'/dev/null\n/dev/null\n/dev/null'
 }
 
-@test "SIGTERM and SIGINT end it well, kill -9 loses nothing" {
+@test "SIGINT ends inboxd with status 0, and SIGKILL loses no mail" {
   start_service
   create_inbox "$ALICE"
   stop_service
@@ -213,7 +213,7 @@ END
   has_received "$BOB" durable
 }
 
-@test "SIGTERM and SIGHUP let a request under way come to its end, and take no new one" {
+@test "SIGTERM and SIGHUP let a request finish, and refuse new connections" {
   local pid number
   for number in 15 1; do
     start_service
@@ -244,7 +244,7 @@ while True:
     try:
         socket.create_connection(("127.0.0.1", port), timeout=5).close()
     except ConnectionResetError:
-        pass # taken just before
+        pass # accepted just before the end
     except ConnectionRefusedError:
         break
     assert time.monotonic() < until, "new connections are still taken"
@@ -253,7 +253,7 @@ assert b" 200 " in client.recv(10000)
 PYTHON
 }
 
-@test "keys: add, list, revoke" {
+@test "keys can be added, listed and revoked" {
   start_service
   local key id
   key=$("$INBOXD" key add --data="$SERVICE" | grep -oE '[A-Za-z0-9_-]{20,}' | tail -n 1)
@@ -267,14 +267,14 @@ PYTHON
   contains "$output" "no key in force has this id"
   run -1 "$INBOXD" key revoke "$id" --data="$DIR/none"
   contains "$output" "no data of a service"
-  # A key that nobody could read is none.
+  # A key that cannot be printed is an error.
   run -1 bash -c '"$1" key add --data="$2" >/dev/full' - "$INBOXD" "$SERVICE"
   contains "$output" "No space left"
 }
 
 # ---------------------------------------------------------------- the interface
 
-@test "every request needs the key" {
+@test "a request without the right key is answered with 401" {
   start_service
   local path key nearly
   key=$(cat "$KEY_FILE")
@@ -288,7 +288,7 @@ PYTHON
   jq -e '.detail // .error // .message' "$DIR/body"
 }
 
-@test "an inbox is made, listed and updated in full" {
+@test "an upsert makes an inbox, and replaces all its settings" {
   start_service
   local id
   id=$(create_inbox "$ALICE")
@@ -301,7 +301,7 @@ PYTHON
   api GET /inbox | jq -e '.[0].allow_cc == true'
 }
 
-@test "the first inbox has a welcome email, the second none" {
+@test "only the first inbox gets a welcome email" {
   start_service
   create_inbox "$ALICE"
   create_inbox "$BOB"
@@ -309,7 +309,7 @@ PYTHON
   api GET "/email?inbox_ids=$(inbox_id "$BOB")" | jq -e 'length == 0'
 }
 
-@test "lists take repeated keys, a JSON array and the old key, and limit" {
+@test "a list of emails accepts inbox_ids repeated or as JSON, inbox_id, limit and search_term" {
   start_service
   local alice bob
   alice=$(create_inbox "$ALICE")
@@ -322,7 +322,7 @@ PYTHON
   api GET "/email?search_term=list%203" | jq -e 'length == 1 and .[0].subject == "list 3"'
 }
 
-@test "a hundred thousand emails come in one answer, which is never all in memory" {
+@test "a list of a hundred thousand emails is not built up in memory" {
   start_service
   local alice bob before after size
   alice=$(create_inbox "$ALICE")
@@ -346,14 +346,14 @@ PYTHON
   equal "$(python3 -c 'import json, sys; print(len({r["id"] for r in json.load(open(sys.argv[1]))}))' "$DIR/list")" 100000
   # The sanitizers' own memory is not the service's.
   [ $((after - before)) -lt $((size / 2)) ] || nm "$BUILD/inboxd" | grep -q __asan_init || fail "grew by $((after - before)) kB for $size kB"
-  # Nor where it has to be put in order.
+  # The same for two inboxes, whose emails have to be sorted.
   api GET "/email?inbox_ids=$alice&inbox_ids=$bob&limit=1000000" -o "$DIR/list"
   after=$(awk '/VmHWM/ { print $2 }' "/proc/$SERVICE_PID/status")
   # The sanitizers' own memory is not the service's.
   [ $((after - before)) -lt $((size / 2)) ] || nm "$BUILD/inboxd" | grep -q __asan_init || fail "grew by $((after - before)) kB for $size kB"
 }
 
-@test "large messages that come in and go out at once take at most three times their size in memory" {
+@test "parallel large messages take at most three times their size in memory" {
   start_service --smtp="unix:$DIR/smtp"
   create_inbox "$ALICE" >/dev/null
   python3 - "$SERVICE_PID" "$DIR/smtp" "$SERVICE_URL" "$KEY_FILE" "$ALICE" >"$DIR/grown" <<'PYTHON'
@@ -410,7 +410,7 @@ PYTHON
   [ "$grown" -lt "$max" ] || nm "$BUILD/inboxd" | grep -q __asan_init || fail "grew by $grown kB, not below $max kB"
 }
 
-@test "an unchanged list costs nothing: ETag and If-None-Match" {
+@test "an unchanged list is answered with 304 to If-None-Match" {
   start_service
   local bob etag
   create_inbox "$ALICE"
@@ -424,7 +424,7 @@ PYTHON
     "$SERVICE_URL/api/v1/email?inbox_ids=$bob")" 200
 }
 
-@test "an attachment goes to the pool and arrives with its bytes; the raw message holds it" {
+@test "an attachment of the pool arrives unchanged" {
   start_service
   create_inbox "$ALICE"
   create_inbox "$BOB"
@@ -442,7 +442,7 @@ PYTHON
   grep -qi '^Content-Type: multipart/mixed;' "$DIR/raw"
 }
 
-@test "the same idempotency key sends once" {
+@test "requests with the same idempotency key send one message, also after a restart" {
   start_service
   create_inbox "$ALICE"
   create_inbox "$BOB"
@@ -459,7 +459,7 @@ PYTHON
   has_received "$BOB" once 1
 }
 
-@test "block rules decide what is valid, and marking by hand" {
+@test "a blocked email is hidden until it is marked valid" {
   start_service
   local bob id
   create_inbox "$ALICE"
@@ -475,7 +475,7 @@ PYTHON
   api GET "/email/$id" | jq -e '.subject == "blocked"'
 }
 
-@test "limits: 413 for size, 429 with Retry-After for the free tier's day" {
+@test "too large a file gets 413, and the eleventh email of a free day 429 with Retry-After" {
   start_service --tier=free
   create_inbox "$ALICE"
   create_inbox "$BOB"
@@ -489,7 +489,7 @@ PYTHON
   grep -qi '^retry-after: [0-9]' "$DIR/headers"
 }
 
-@test "what is wrong is told with a 4xx and words, and nothing is sent" {
+@test "an invalid request gets a 4xx with a message, and sends nothing" {
   start_service
   create_inbox "$ALICE"
   local request code

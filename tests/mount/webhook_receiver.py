@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: MIT
 """
-A program that is told of mail by inboxd's webhooks (tests/mount/webhooks_sent.bats).
+Receives inboxd's webhooks (tests/mount/webhooks_sent.bats).
 
-It listens on a free port of 127.0.0.1, written to DIR/port, and appends each POST to DIR/posts as a line of JSON: {path,
-headers (names in lower case), body}. It answers with what the first line of DIR/plan says, which is then used up: a
-status and a text ("500 Not now"), a redirect ("302 URL"), or hang; else with 200 and "thanks". The connection ends without
-an answer where the body contains the text in DIR/poison.
+The program listens on a free port of 127.0.0.1, which it writes to DIR/port, and appends each POST to DIR/posts as a line of
+JSON: {path, headers (names in lower case), body}. It takes the next line of DIR/plan for each answer: a status and a text
+("500 Not now"), a redirect ("302 URL"), or hang. Without a plan it answers with 200 and "thanks". It closes the connection
+without an answer if the body contains the text in DIR/poison.
 """
 
 import argparse

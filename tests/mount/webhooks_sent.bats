@@ -1,8 +1,8 @@
 #!/usr/bin/env bats
 # SPDX-License-Identifier: MIT
 #
-# inboxd tells the program of an inbox's owner of each valid email: signed, again until it says yes, and never away from
-# this machine unless that is allowed. The program is tests/mount/webhook_receiver.py.
+# inboxd sends a signed webhook for each valid email, again until it is accepted, and to this machine alone unless
+# --webhook-anywhere is given. The receiver is tests/mount/webhook_receiver.py.
 
 load support
 load other_side
@@ -28,8 +28,8 @@ set_webhook() { # URL [SETTING-JSON]
     api POST /inbox/upsert -H 'Content-Type: application/json' -d @- >/dev/null
 }
 
-# inboxd, Alice's inbox with a webhook, and Bob's without.
-start_telling() {
+# Starts inboxd with Alice's inbox, which has a webhook, and Bob's, which has none.
+start_with_webhook() {
   start_service --webhook-secret-file="$DIR/secret"
   create_inboxes "$ALICE" "$BOB"
   set_webhook "http://127.0.0.1:$OTHER_PORT/told"
@@ -43,14 +43,14 @@ has_posts() { # SUBJECT COUNT
   [ "$(posts "$1" | wc -l)" -ge "$2" ]
 }
 
-# The email's latest_webhook_log.
+# Returns 0 if the filter is true for the email's latest_webhook_log.
 has_log() { # SUBJECT FILTER
   received "$ALICE" "$1" | jq -e ".[0].latest_webhook_log | $2"
 }
 
-@test "each valid email is told of once, with its content and a time, in signed bytes" {
+@test "each valid email causes one signed POST with its content and a timestamp" {
   start_receiver
-  start_telling
+  start_with_webhook
   send_from_elsewhere "$BOB" "$ALICE" told "The text."
   send_from_elsewhere "$ALICE" "$BOB" "no webhook there"
   wait_until 20 has_log told '.status_code == 200 and .response_body == null and .id != null and .created_at != null'
@@ -67,9 +67,9 @@ has_log() { # SUBJECT FILTER
   equal "$(waiting)" 0
 }
 
-@test "mail that an inbox's rules are against, and mail of an inbox without a webhook, is not told of" {
+@test "mail that an inbox's rules block causes no webhook" {
   start_receiver
-  start_telling
+  start_with_webhook
   set_webhook "http://127.0.0.1:$OTHER_PORT/told" "{\"blocked_from_addresses\": {\"addresses\": [\"$BOB\"], \"domains\": []}}"
   send_from_elsewhere "$BOB" "$ALICE" blocked
   send_from_elsewhere "$ALICE" "$ALICE" allowed
@@ -78,35 +78,35 @@ has_log() { # SUBJECT FILTER
   has_log blocked '. == null'
 }
 
-@test "mail that 'inboxd deliver' brings is told of, too" {
+@test "mail of 'inboxd deliver' causes a webhook, also after the service was stopped" {
   start_receiver
-  start_telling
+  start_with_webhook
   printf 'From: Carol <carol@x.example>\nSubject: brought\n\nHello.\n' | "$INBOXD" deliver --data="$SERVICE" "$ALICE"
   wait_until 20 has_log brought '.status_code == 200'
-  # Of what comes while the service is not there, too.
+  # Also for mail that is delivered while the service is stopped.
   stop_service
   printf 'From: Carol <carol@x.example>\nSubject: meanwhile\n\nHello.\n' | "$INBOXD" deliver --data="$SERVICE" "$ALICE"
   start_service --webhook-secret-file="$DIR/secret"
   wait_until 20 has_log meanwhile '.status_code == 200'
 }
 
-@test "who answers with an error is told again, with a new time; the last answer is in the record" {
+@test "a webhook that is answered with an error or a redirect is sent again with a new timestamp" {
   start_receiver
-  start_telling
+  start_with_webhook
   plan "500 Not now" "302 http://127.0.0.1:$OTHER_PORT/elsewhere"
   send_from_elsewhere "$BOB" "$ALICE" again
   wait_until 20 has_log again '.status_code == 500 and .response_body == null'
   wait_until 20 has_log again '.status_code == 200'
   posts again >"$DIR/again"
   equal "$(wc -l <"$DIR/again")" 3
-  # A redirect leads nowhere.
+  # The redirect is not followed.
   equal "$(jq -r .path "$DIR/again" | sort -u)" /told
   equal "$(jq -r '.body | fromjson | .timestamp' "$DIR/again" | sort -u | wc -l)" 3
 }
 
-@test "a body is never longer than inboxfs takes, and one that is too long all the same is given up at once" {
+@test "a long email is sent without its text, and a webhook that is answered with 413 is given up at once" {
   start_receiver
-  start_telling
+  start_with_webhook
   plan "413 "
   printf 'From: Carol <carol@x.example>\nSubject: long\nCc: %s\n\n' "$BOB" >"$DIR/long"
   yes 'A line of text.' | head -c 3000000 >>"$DIR/long"
@@ -120,20 +120,20 @@ has_log() { # SUBJECT FILTER
   holds <(content "$ALICE" long) '.plain_text | length == 3000000'
 }
 
-@test "a proxy that the environment names is not used" {
+@test "webhooks do not use the proxy of the environment" {
   start_receiver
   no_proxy="" http_proxy="http://127.0.0.1:$OTHER_PORT" start_service --webhook-secret-file="$DIR/secret"
   create_inboxes "$ALICE" "$BOB"
   set_webhook "http://127.0.0.1:$OTHER_PORT/told"
   send_from_elsewhere "$BOB" "$ALICE" direct
   wait_until 20 has_log direct '.status_code == 200'
-  # A proxy is asked for the whole URL.
+  # A proxy would get the whole URL.
   equal "$(posts direct | jq -r .path)" /told
 }
 
-@test "any answer of 2xx is a success" {
+@test "any 2xx answer is a success" {
   start_receiver
-  start_telling
+  start_with_webhook
   plan "204 " "202 Taken"
   send_from_elsewhere "$BOB" "$ALICE" one
   wait_until 20 has_log one '.status_code == 204'
@@ -143,10 +143,10 @@ has_log() { # SUBJECT FILTER
   equal "$(waiting)" 0
 }
 
-@test "who is not there is told when it is, also after a restart of the service" {
+@test "a webhook that cannot connect is sent later, also after a restart of the service" {
   start_receiver
   stop_other_side
-  start_telling
+  start_with_webhook
   send_from_elsewhere "$BOB" "$ALICE" later
   send_from_elsewhere "$BOB" "$ALICE" "later still"
   wait_until 20 has_log later '.status_code == null and .response_body == null and .created_at != null'
@@ -159,10 +159,10 @@ has_log() { # SUBJECT FILTER
   equal "$(posts later | wc -l)" 1
 }
 
-@test "an email that the program hangs up on stops none that is queued with it" {
+@test "a webhook whose connection the receiver closes does not block the next one" {
   start_receiver
   stop_other_side
-  start_telling
+  start_with_webhook
   echo "bad one" >"$OTHER/poison"
   send_from_elsewhere "$BOB" "$ALICE" "bad one"
   send_from_elsewhere "$BOB" "$ALICE" "good one"
@@ -173,7 +173,7 @@ has_log() { # SUBJECT FILTER
   has_log "bad one" '.status_code == null'
 }
 
-@test "what leads to another machine, or is no URL, is given up at once, in words" {
+@test "a webhook to another machine or to an invalid URL is given up at once and logged" {
   start_service --webhook-secret-file="$DIR/secret"
   create_inboxes "$ALICE" "$BOB"
   local url words
@@ -199,9 +199,9 @@ mailto:alice@127.0.0.1 cannot be sent
 TABLE
 }
 
-@test "a program that hangs holds nobody up" {
+@test "a receiver that hangs delays neither requests nor the end of the service" {
   start_receiver
-  start_telling
+  start_with_webhook
   plan hang
   send_from_elsewhere "$BOB" "$ALICE" hanging
   wait_until 20 has_posts hanging 1
@@ -211,14 +211,14 @@ TABLE
   wait_until 20 has_log hanging '.status_code == 200'
 }
 
-@test "killed at each step, the service tells of mail all the same" {
+@test "a webhook is sent although the service is killed at any step" {
   start_receiver
-  start_telling
+  start_with_webhook
   local point
   for point in outgoing_due outgoing_attempted outgoing_recorded; do
     stop_service
     INBOXFS_CRASH_AT=$point start_service --webhook-secret-file="$DIR/secret"
-    send_from_elsewhere "$BOB" "$ALICE" "$point" || true # it may die before it answers
+    send_from_elsewhere "$BOB" "$ALICE" "$point" || true # the service may die before it answers
     wait_until 20 process_is_gone "$SERVICE_PID"
     wait "$SERVICE_PID" || true
     start_service --webhook-secret-file="$DIR/secret"
@@ -230,7 +230,7 @@ TABLE
   equal "$(posts outgoing_recorded | wc -l)" 1
 }
 
-@test "without a secret nothing is sent, and nothing is kept for later" {
+@test "without a webhook secret no webhook is sent or queued" {
   start_receiver
   start_service
   create_inboxes "$ALICE" "$BOB"
@@ -246,14 +246,14 @@ TABLE
   run ! grep -rqaF "$SECRET" "$SERVICE"
 }
 
-@test "a secret that is not there, and others' freedom without one, are refused in words" {
+@test "a missing secret file, and --webhook-anywhere without a secret, are refused" {
   run -1 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 --webhook-secret-file="$DIR/none"
   contains "$output" "cannot read the webhook secret file"
   run -2 "$INBOXD" --data="$SERVICE" --listen=127.0.0.1:0 --webhook-anywhere
   contains "$output" "--webhook-anywhere needs --webhook-secret-file"
 }
 
-@test "a mount that takes webhooks shows new mail of inboxd without asking for it" {
+@test "a mount that takes webhooks shows new mail of inboxd without a poll" {
   (umask 077 && echo one-word >"$DIR/secret")
   start_service --webhook-secret-file="$DIR/secret"
   create_inboxes "$ALICE" "$BOB"
