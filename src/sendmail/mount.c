@@ -247,7 +247,7 @@ static int print_folder(int dir, const char *folder)
 {
     struct dirent **entries = NULL;
     int count = scandirat(dir, folder, &entries, NULL, alphasort);
-    int outbox_messages = 0;
+    int printed = 0;
     if (count < 0)
         return -errno;
     for (int i = 0; i < count; i++) {
@@ -261,12 +261,12 @@ static int print_folder(int dir, const char *folder)
                 strftime(date, sizeof(date), "%Y-%m-%dT%H:%M:%SZ", &utc);
             character_replace(entries[i]->d_name, CHARACTER_NOT_PLAIN, '?');
             printf("%s %9lld %s\n", date, (long long)status.st_size, entries[i]->d_name);
-            outbox_messages++;
+            printed++;
         }
         free(entries[i]);
     }
     free(entries);
-    return outbox_messages;
+    return printed;
 }
 
 int mount_print_queue(const struct invocation *invocation)
