@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Gives each test a new mail_service of the api layer and a scripted server for it.
+ * A new mail_service of the api layer for each test, and a scripted server for it.
  */
 #ifndef INBOXFS_TESTS_UNIT_API_API_FIXTURE_H
 #define INBOXFS_TESTS_UNIT_API_API_FIXTURE_H
@@ -25,7 +25,7 @@
 struct api_fixture {
     struct scripted_server *server;
     struct mail_service *service;
-    struct strbuf body; /* body of a step of the server, which it must outlive */
+    struct strbuf body; /* body of a step of the server; must outlive the server */
 };
 
 static inline int api_set_up(void **state)

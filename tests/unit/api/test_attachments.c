@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Uploads send the bytes and the name unchanged, and find the id in each place where servers put it.
+ * Uploads send the bytes and the name unchanged, and find the id in every form of reply.
  */
 #include "unit/api/api_fixture.h"
 
@@ -110,8 +110,8 @@ API_TEST(an_empty_file_is_uploaded)
     release(&uploaded);
 }
 
-/* The request announces more bytes than the file has. No answer makes the request an upload, whether the
- * service answers after the head or after the bytes that arrived. */
+/* The request announces more bytes than the file has. The service answers with success, after the bytes that
+ * arrived or already after the head. */
 API_TEST(a_file_that_becomes_shorter_is_never_uploaded)
 {
     static const enum scripted_fault faults[] = {SCRIPTED_NONE, SCRIPTED_ANSWER_BEFORE_BODY};
@@ -126,7 +126,7 @@ API_TEST(a_file_that_becomes_shorter_is_never_uploaded)
             upload(fixture, &(struct upload_request){
                                 .name = "a", .content_type = "text/plain", .fd = fd, .len = (4 << 20) + 1});
         if (uploaded.result.outcome == SERVICE_OK || uploaded.id != NULL)
-            fail_msg("case %zu: what came was taken for whole", i);
+            fail_msg("case %zu: a part of the file was uploaded", i);
         if (faults[i] == SCRIPTED_NONE)
             assert_int_equal(scripted_server_requests(fixture->server), 0);
         release(&uploaded);

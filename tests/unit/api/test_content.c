@@ -27,7 +27,7 @@ static void push(struct api_fixture *fixture, int status, const char *body)
     scripted_server_push(fixture->server, (struct scripted_step){.status = status, .body = body});
 }
 
-static struct service_capabilities knowledge(struct api_fixture *fixture)
+static struct service_capabilities get_capabilities(struct api_fixture *fixture)
 {
     struct service_capabilities known;
     fixture->service->ops->get_capabilities(fixture->service, &known);
@@ -69,11 +69,11 @@ API_TEST(the_content_of_an_email_is_read)
     assert_int_equal(result.outcome, SERVICE_OK);
     assert_string_equal(content.plain_text.bytes, "hello");
     assert_string_equal(target_of(fixture, 0), "/api/v1/email/e%2F1");
-    assert_int_equal(knowledge(fixture).content, CAPABILITY_PRESENT);
+    assert_int_equal(get_capabilities(fixture).content, CAPABILITY_PRESENT);
     service_result_release(&result);
 }
 
-API_TEST(content_longer_than_requested_is_refused)
+API_TEST(content_longer_than_the_maximum_is_refused)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
@@ -93,7 +93,7 @@ API_TEST(content_longer_than_requested_is_refused)
     service_result_release(&result);
 }
 
-API_TEST(answers_that_are_no_content_are_refused)
+API_TEST(answers_without_content_are_refused)
 {
     static const struct {
         struct scripted_step step;
@@ -121,17 +121,17 @@ API_TEST(answers_that_are_no_content_are_refused)
         if (outcome != cases[i].outcome || (error != cases[i].error && cases[i].step.fault == SCRIPTED_NONE))
             fail_msg("case %zu: outcome %d, error %d", i, outcome, error);
     }
-    assert_int_equal(knowledge(fixture).content, CAPABILITY_UNKNOWN);
+    assert_int_equal(get_capabilities(fixture).content, CAPABILITY_UNKNOWN);
 }
 
-API_TEST(content_without_an_end_is_too_big)
+API_TEST(endless_content_is_refused_as_too_big)
 {
     struct api_fixture *fixture = *state;
     int error;
     scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_ENDLESS_BODY});
     assert_int_equal(get_content(fixture, "e-1", false, &error), SERVICE_REJECTED);
     assert_int_equal(error, EFBIG);
-    assert_int_equal(knowledge(fixture).content, CAPABILITY_UNKNOWN);
+    assert_int_equal(get_capabilities(fixture).content, CAPABILITY_UNKNOWN);
 }
 
 API_TEST(two_missing_emails_show_that_the_endpoint_is_absent)
@@ -146,16 +146,16 @@ API_TEST(two_missing_emails_show_that_the_endpoint_is_absent)
     push(fixture, 404, "");
     assert_int_equal(get_content(fixture, "e-9", false, &error),
                      SERVICE_REJECTED); /* this email may be deleted */
-    static const int innocent[] = {401, 403, 429, 500, 503, 501};
-    for (size_t i = 0; i < ARRAY_LEN(innocent); i++) {
-        push(fixture, innocent[i], "");
+    static const int inconclusive[] = {401, 403, 429, 500, 503, 501};
+    for (size_t i = 0; i < ARRAY_LEN(inconclusive); i++) {
+        push(fixture, inconclusive[i], "");
         assert_int_not_equal(get_content(fixture, "e-3", true, &error), SERVICE_ABSENT);
     }
-    assert_int_equal(knowledge(fixture).content, CAPABILITY_UNKNOWN);
+    assert_int_equal(get_capabilities(fixture).content, CAPABILITY_UNKNOWN);
     push(fixture, 405, "");
     assert_int_equal(get_content(fixture, "e-2", true, &error), SERVICE_ABSENT);
     assert_int_equal(error, ENOSYS);
-    assert_int_equal(knowledge(fixture).content, CAPABILITY_ABSENT);
+    assert_int_equal(get_capabilities(fixture).content, CAPABILITY_ABSENT);
 }
 
 API_TEST(a_success_between_two_missing_emails_shows_that_the_endpoint_exists)
@@ -168,7 +168,7 @@ API_TEST(a_success_between_two_missing_emails_shows_that_the_endpoint_exists)
     assert_int_equal(get_content(fixture, "e-2", true, &error), SERVICE_OK);
     push(fixture, 404, "");
     assert_int_equal(get_content(fixture, "e-3", true, &error), SERVICE_REJECTED);
-    assert_int_equal(knowledge(fixture).content, CAPABILITY_PRESENT);
+    assert_int_equal(get_capabilities(fixture).content, CAPABILITY_PRESENT);
 }
 
 API_TEST(an_absent_content_endpoint_is_tried_again)
@@ -187,7 +187,7 @@ API_TEST(an_absent_content_endpoint_is_tried_again)
     scripted_server_set_default(fixture->server, (struct scripted_step){.body = "{\"html\": \"x\"}"});
     while (get_content(fixture, "e-1", true, &error) == SERVICE_ABSENT)
         assert_true(++calls < 1000);
-    assert_int_equal(knowledge(fixture).content, CAPABILITY_PRESENT);
+    assert_int_equal(get_capabilities(fixture).content, CAPABILITY_PRESENT);
 }
 
 /* ---------------------------------------------------------------- bytes */
@@ -257,7 +257,7 @@ static enum service_outcome get_raw(struct api_fixture *fixture, const char *id)
     return outcome;
 }
 
-API_TEST(a_service_may_lack_raw_messages_only)
+API_TEST(raw_messages_can_be_absent_while_content_is_present)
 {
     struct api_fixture *fixture = *state;
     int error;
@@ -269,11 +269,11 @@ API_TEST(a_service_may_lack_raw_messages_only)
                          (struct scripted_step){.headers = "Content-Type: text/html\r\n", .body = "<html>"});
     assert_int_equal(get_raw(fixture, "e-2"), SERVICE_ABSENT);
     assert_string_equal(target_of(fixture, 2), "/api/v1/email/e-2/raw");
-    assert_int_equal(knowledge(fixture).raw, CAPABILITY_ABSENT);
-    assert_int_equal(knowledge(fixture).content, CAPABILITY_PRESENT);
+    assert_int_equal(get_capabilities(fixture).raw, CAPABILITY_ABSENT);
+    assert_int_equal(get_capabilities(fixture).content, CAPABILITY_PRESENT);
 }
 
-API_TEST(a_raw_message_that_is_too_long_shows_that_the_service_has_them)
+API_TEST(a_raw_message_that_is_too_long_shows_that_the_endpoint_exists)
 {
     struct api_fixture *fixture = *state;
     const struct content_query query = {.email_id = "e-1", .is_known_to_exist = true};
@@ -288,14 +288,14 @@ API_TEST(a_raw_message_that_is_too_long_shows_that_the_service_has_them)
         fixture->service->ops->get_raw(fixture->service, &query, &target, NULL, &len, &result);
         check_result(&result);
         assert_int_equal(result.error, headers[i] != NULL ? EIO : EFBIG);
-        assert_int_equal(knowledge(fixture).raw,
+        assert_int_equal(get_capabilities(fixture).raw,
                          headers[i] != NULL ? CAPABILITY_UNKNOWN : CAPABILITY_PRESENT);
         service_result_release(&result);
     }
 }
 
-/* Ten seconds pass between two pieces. The server sends a piece after the client wrote the last piece. */
-static void wait_for_the_last_chunk(void *context, size_t sent_bytes)
+/* Waits until the client has written what was sent so far. Then ten seconds pass. */
+static void wait_for_previous_chunk(void *context, size_t sent_bytes)
 {
     const int *fd = context;
     const struct timespec tick = {.tv_nsec = 1000 * 1000};
@@ -324,7 +324,7 @@ API_TEST(a_raw_message_over_a_slow_line_is_complete)
                                                                  .body = text,
                                                                  .body_len = CHUNKS * CHUNK_BYTES,
                                                                  .chunk_bytes = CHUNK_BYTES,
-                                                                 .before_chunk = wait_for_the_last_chunk,
+                                                                 .before_chunk = wait_for_previous_chunk,
                                                                  .context = &fd});
     uint64_t len = 0;
     struct service_result result;
@@ -335,12 +335,12 @@ API_TEST(a_raw_message_over_a_slow_line_is_complete)
     service_result_release(&result);
 }
 
-API_TEST(a_raw_message_makes_its_capability_known)
+API_TEST(a_raw_message_shows_that_the_endpoint_exists)
 {
     struct api_fixture *fixture = *state;
     push(fixture, 200, "Subject: x\r\n\r\n");
     assert_int_equal(get_raw(fixture, "e-1"), SERVICE_OK);
-    assert_int_equal(knowledge(fixture).raw, CAPABILITY_PRESENT);
+    assert_int_equal(get_capabilities(fixture).raw, CAPABILITY_PRESENT);
 }
 
 /* A truncated path would name another resource. */
@@ -380,7 +380,7 @@ API_TEST(an_id_too_long_for_a_path_makes_no_request)
 
 /* ---------------------------------------------------------------- marks */
 
-API_TEST(a_mark_returns_the_record)
+API_TEST(mark_email_returns_the_new_record_or_the_refusal)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
@@ -464,10 +464,10 @@ API_TEST(sent_mail_is_listed_if_the_service_has_the_endpoint)
     assert_int_equal(list_outbound(fixture, &found), SERVICE_OK);
     assert_string_equal(strbuf_str(&found), "o-1 ");
     assert_string_equal(target_of(fixture, 0), "/api/v1/email/outbound?inbox_ids=i-1&limit=2");
-    assert_int_equal(knowledge(fixture).outbound, CAPABILITY_PRESENT);
+    assert_int_equal(get_capabilities(fixture).outbound, CAPABILITY_PRESENT);
     push(fixture, 404, "");
     assert_int_equal(list_outbound(fixture, &found), SERVICE_ABSENT);
-    assert_int_equal(knowledge(fixture).outbound, CAPABILITY_ABSENT);
+    assert_int_equal(get_capabilities(fixture).outbound, CAPABILITY_ABSENT);
     assert_int_equal(list_outbound(fixture, &found), SERVICE_ABSENT);
     assert_int_equal(scripted_server_requests(fixture->server), 2);
 }
@@ -479,5 +479,5 @@ API_TEST(a_refused_key_does_not_make_sent_mail_absent)
     push(fixture, 404, "");
     push(fixture, 401, "");
     assert_int_equal(list_outbound(fixture, &found), SERVICE_UNAUTHORIZED);
-    assert_int_equal(knowledge(fixture).outbound, CAPABILITY_UNKNOWN);
+    assert_int_equal(get_capabilities(fixture).outbound, CAPABILITY_UNKNOWN);
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records are passed on as they arrive; records of other inboxes are skipped; damage is reported.
+ * Lists of emails: the records that are delivered or skipped, limits, damage, and answers that have not
+ * changed.
  */
 #include "unit/api/api_fixture.h"
 
@@ -8,7 +9,7 @@
 
 struct found {
     struct strbuf text; /* a line "key inbox_id" for each record */
-    int stop_with;      /* result of the sink, which ends the list unless 0 */
+    int stop_with;      /* result of the sink: 0, or -errno to stop the list */
     size_t count;
     size_t pauses;
 };
@@ -36,7 +37,7 @@ static struct service_result list(struct api_fixture *fixture, struct email_quer
     return result;
 }
 
-API_TEST(records_are_filtered_and_completed)
+API_TEST(records_of_other_inboxes_are_skipped_and_missing_inbox_ids_are_filled_in)
 {
     struct api_fixture *fixture = *state;
     struct found found = {.text = STRBUF_INIT(4096)};
@@ -162,7 +163,7 @@ API_TEST(a_list_is_read_up_to_the_known_number_and_a_surplus)
     strbuf_release(&found.text);
 }
 
-API_TEST(a_record_that_is_too_long_hides_no_other)
+API_TEST(a_record_that_is_too_long_is_skipped_and_reported)
 {
     struct api_fixture *fixture = *state;
     struct found found = {.text = STRBUF_INIT(4096)};
@@ -202,7 +203,7 @@ API_TEST(a_sink_can_stop_the_list)
     }
 }
 
-API_TEST(a_long_list_is_delivered_whole)
+API_TEST(a_long_list_is_delivered_completely)
 {
     enum {
         RECORDS = 20000
@@ -237,7 +238,7 @@ static int stop_at(void *context, struct email_record *record)
     return record != NULL && ++stopping->count >= stopping->stop_at ? -ENOSPC : 0;
 }
 
-/* A truncated list must not count as complete: the missing emails would be taken for removed. */
+/* A truncated list must not count as complete: the emails that it lacks would be removed. */
 API_TEST(a_sink_can_stop_a_long_list_at_any_record)
 {
     enum {
@@ -267,7 +268,7 @@ API_TEST(a_sink_can_stop_a_long_list_at_any_record)
     }
 }
 
-API_TEST(a_list_that_is_damaged_anywhere_fails)
+API_TEST(a_long_list_with_damage_at_any_record_fails)
 {
     enum {
         RECORDS = 20000
@@ -276,7 +277,8 @@ API_TEST(a_list_that_is_damaged_anywhere_fails)
     struct api_fixture *fixture = *state;
     struct strbuf *body = &fixture->body;
     size_t ends[ARRAY_LEN(places)];
-    /* All lists are made first, because the server may still be sending a list that the client gave up. */
+    /* All lists are made first, because the server may still be sending a list when the client gives it up.
+     */
     for (size_t place = 0; place < ARRAY_LEN(places); place++) {
         for (int i = 0; i < RECORDS; i++)
             strbuf_appendf(body, "%c{\"id\": \"id-%d\"}", i == 0 ? '[' : i == places[place] ? '}' : ',', i);
@@ -296,7 +298,7 @@ API_TEST(a_list_that_is_damaged_anywhere_fails)
     }
 }
 
-/* If the call is cancelled in the middle of a list, the records that arrived were passed on. */
+/* The pause shows that the records that have arrived were passed on. */
 static int cancel_at_pause(void *context, struct email_record *record)
 {
     struct cancel *cancel = context;
@@ -352,7 +354,8 @@ API_TEST(an_unchanged_answer_is_not_delivered_again)
     assert_string_equal(scripted_request_header(scripted_server_request(fixture->server, 1), "If-None-Match"),
                         "\"v1\"");
 
-    /* No ETag is sent if the whole answer is wanted, or after an answer that was not delivered whole. */
+    /* No ETag is sent if the query does not allow it, or after an answer that was not delivered completely.
+     */
     static const char *const bodies[] = {"[{\"id\": ", "[{\"id\": tru}]", "[]"};
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
         scripted_server_push(fixture->server,

@@ -20,7 +20,7 @@ static struct service_result list(struct api_fixture *fixture, struct strbuf *fo
     return result;
 }
 
-static enum service_capability knowledge(struct api_fixture *fixture)
+static enum service_capability get_inbox_list_capability(struct api_fixture *fixture)
 {
     struct service_capabilities known;
     fixture->service->ops->get_capabilities(fixture->service, &known);
@@ -34,7 +34,7 @@ static void push(struct api_fixture *fixture, int status, const char *body)
 
 #define ONE "[{\"id\": \"i-1\", \"email_address\": \"a@b.example\", \"name\": \"a\"}]"
 
-API_TEST(lists_are_read_bare_and_wrapped)
+API_TEST(a_list_of_inboxes_can_be_bare_or_in_an_object)
 {
     struct api_fixture *fixture = *state;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
@@ -46,11 +46,11 @@ API_TEST(lists_are_read_bare_and_wrapped)
         assert_string_equal(strbuf_str(&found), "i-1 a@b.example\n");
         service_result_release(&result);
     }
-    assert_int_equal(knowledge(fixture), CAPABILITY_PRESENT);
+    assert_int_equal(get_inbox_list_capability(fixture), CAPABILITY_PRESENT);
     assert_string_equal(scripted_server_request(fixture->server, 0)->target, "/api/v1/inbox");
 }
 
-API_TEST(an_inbox_without_an_id_hides_no_other)
+API_TEST(an_inbox_without_an_id_is_skipped_and_reported)
 {
     struct api_fixture *fixture = *state;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
@@ -61,8 +61,8 @@ API_TEST(an_inbox_without_an_id_hides_no_other)
     service_result_release(&result);
 }
 
-/* Each case has an answer to GET /inbox, and one to the GET /email that may follow. */
-API_TEST(an_endpoint_is_absent_only_with_evidence)
+/* Each case has an answer to GET /inbox, and one to the GET /email that may follow it. */
+API_TEST(an_endpoint_counts_as_absent_only_if_the_service_accepts_the_key)
 {
     static const struct {
         struct scripted_step inbox;
@@ -116,7 +116,7 @@ API_TEST(an_endpoint_is_absent_only_with_evidence)
         struct service_result result = list(fixture, &found);
         if (result.outcome != cases[i].outcome || result.error != cases[i].error ||
             scripted_server_requests(fixture->server) != cases[i].requests ||
-            knowledge(fixture) != cases[i].knowledge)
+            get_inbox_list_capability(fixture) != cases[i].knowledge)
             fail_msg("case %zu: outcome %d, error %d (%s)", i, result.outcome, result.error, result.detail);
         service_result_release(&result);
         api_tear_down(&own);
@@ -140,10 +140,10 @@ API_TEST(an_absent_inbox_list_is_tried_again)
     assert_int_equal(result.outcome, SERVICE_OK);
     assert_int_equal(calls, 2 * (1 + 20));
     assert_int_equal(scripted_server_requests(fixture->server), 4); /* the key was checked once */
-    assert_int_equal(knowledge(fixture), CAPABILITY_PRESENT);
+    assert_int_equal(get_inbox_list_capability(fixture), CAPABILITY_PRESENT);
 }
 
-API_TEST(a_page_instead_of_a_known_list_is_a_fault)
+API_TEST(a_page_instead_of_a_list_does_not_make_a_known_endpoint_absent)
 {
     struct api_fixture *fixture = *state;
     _cleanup_strbuf_ struct strbuf found = STRBUF_INIT(4096);
@@ -153,7 +153,7 @@ API_TEST(a_page_instead_of_a_known_list_is_a_fault)
     push(fixture, 200, "<html>maintenance</html>");
     result = list(fixture, &found);
     assert_int_equal(result.outcome, SERVICE_RETRY);
-    assert_int_equal(knowledge(fixture), CAPABILITY_PRESENT);
+    assert_int_equal(get_inbox_list_capability(fixture), CAPABILITY_PRESENT);
     service_result_release(&result);
 }
 

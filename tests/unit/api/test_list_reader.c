@@ -35,7 +35,7 @@ static int collect(void *context, const char *text, size_t len)
     return found->stop_after == found->count ? -ENOSPC : 0;
 }
 
-/* The result ends with the reason for an unreadable record. */
+/* Appends the beginning of the reason, if there is one, to the records found. */
 static int run(const char *text, size_t len, size_t piece, struct found *found)
 {
     struct list_reader reader;
@@ -126,8 +126,8 @@ TEST(lists_are_read_in_pieces_of_every_size)
     }
 }
 
-/* An escaped quote, and a bracket, at every place of a string that is longer than one step. */
-TEST(long_strings_are_skipped)
+/* At every position of a string that is longer than one step of the reader. */
+TEST(quotes_and_brackets_in_long_strings_are_skipped)
 {
     for (size_t at = 0; at < 1200; at++) {
         char text[1300];
@@ -154,7 +154,7 @@ TEST(a_nul_byte_does_not_end_the_text)
     strbuf_release(&found.text);
 }
 
-TEST(deep_nesting_is_skipped)
+TEST(a_record_with_deep_nesting_is_skipped)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(1 << 20);
     strbuf_append_str(&text, "[{\"a\":");
@@ -192,7 +192,6 @@ TEST(a_failing_sink_ends_the_list)
 
 /* ---------------------------------------------------------------- lists of emails */
 
-/* The records that the sink got, and the result. */
 struct outcome {
     unsigned int emails;
     uint64_t hash;        /* of keys, texts and their order */
@@ -285,7 +284,7 @@ TEST(a_long_list_is_delivered_in_order)
     assert_int_equal(outcome.finished, 0);
 }
 
-TEST(a_damaged_record_hides_no_other)
+TEST(a_damaged_record_is_skipped_and_reported)
 {
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
     append_emails(&list, 5000);
@@ -305,8 +304,8 @@ TEST(a_damaged_record_hides_no_other)
     assert_string_equal(outcome.reason, "record 5001 of the list cannot be read: invalid UTF-8");
 }
 
-/* Records that are tiny, huge, or nested so that indentation makes them grow reach every bound. */
-TEST(records_of_every_size_fit)
+/* Records that are tiny, huge, or nested so deep that indentation makes them grow. */
+TEST(records_of_every_size_are_delivered)
 {
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
     append_emails(&list, 2000);
@@ -336,17 +335,17 @@ TEST(damage_is_reported_after_the_records_before_it)
         _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
         append_emails(&list, 8000);
         strbuf_append_str(&list, ends[i]);
-        if (i == 0) /* appends many bytes that are no longer read */
+        if (i == 0) /* bytes that are not read */
             append_emails(&list, 8000);
         struct outcome outcome = run_both_ways(&list, 0);
         assert_int_equal(outcome.emails, 8000);
         assert_int_equal(outcome.finished, -EBADMSG);
-        if (i == 0) /* reported at once, since invalid text may have no end */
+        if (i == 0) /* an invalid text may be endless */
             assert_int_equal(outcome.fed, -EBADMSG);
     }
 }
 
-TEST(a_sink_can_stop_the_list_at_any_record_read)
+TEST(a_sink_can_stop_the_list_at_any_record)
 {
     static const unsigned int places[] = {1, 2000, 7000, 19999, 20000};
     _cleanup_strbuf_ struct strbuf list = STRBUF_INIT(LIST_MAX_BYTES);
@@ -360,7 +359,6 @@ TEST(a_sink_can_stop_the_list_at_any_record_read)
     }
 }
 
-/* Before each wait for more bytes, the sink has all records that arrived. */
 TEST(a_record_is_delivered_as_soon_as_it_ends)
 {
     struct outcome outcome = {.count = 0};
@@ -370,7 +368,7 @@ TEST(a_record_is_delivered_as_soon_as_it_ends)
     size_t fed = 0;
     for (int i = 0; i < 20000; i++) {
         append_email(&list, i);
-        if (i % 1000 > 2) /* records come alone or many at once */
+        if (i % 1000 > 2) /* feeds records one by one or many at once */
             continue;
         assert_int_equal(list_reader_feed(&reader, list.data + fed, list.len - fed), 0);
         assert_int_equal(outcome.emails, i + 1);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Covers the reasons that come from the bodies of refusals.
+ * Reasons from the bodies of refusals, and the outcome of answers by proxies.
  */
 #include "api/outcome.h"
 
@@ -61,8 +61,7 @@ TEST(the_reason_is_found_in_the_body)
     http_client_free(client);
 }
 
-/* An answer of a proxy shows nothing about the key or the message. */
-TEST(an_answer_of_a_proxy_is_not_the_services_own)
+TEST(an_answer_of_a_proxy_is_recognised_as_foreign)
 {
     static const struct {
         int status;
@@ -101,7 +100,7 @@ TEST(an_answer_of_a_proxy_is_not_the_services_own)
     }
 }
 
-TEST(the_named_field_is_found)
+TEST(a_field_that_a_refusal_names_is_found)
 {
     static const struct {
         const char *body;

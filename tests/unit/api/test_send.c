@@ -144,7 +144,7 @@ API_TEST(each_answer_has_its_outcome)
     }
 }
 
-API_TEST(an_unreachable_service_is_tried_again)
+API_TEST(an_unreachable_service_gives_the_outcome_retry)
 {
     struct scripted_server *gone = scripted_server_start();
     struct api_config config = {.base_url = scripted_server_url(gone), .api_key = API_KEY};
@@ -195,7 +195,7 @@ API_TEST(the_accepted_form_of_from_address_is_remembered)
     assert_int_equal(known.idempotency_key, CAPABILITY_UNKNOWN);
 }
 
-API_TEST(a_refused_idempotency_key_is_omitted_from_then_on)
+API_TEST(a_refused_idempotency_key_is_omitted_in_later_requests)
 {
     struct api_fixture *fixture = *state;
     push(fixture, 400, "{\"detail\": \"unknown field: idempotency_key\"}");
@@ -223,7 +223,7 @@ struct fallback_case {
 };
 
 static const struct fallback_case fallback_cases[] = {
-    {"both wishes at once",
+    {"a refusal names both fields",
      {{.status = 422,
        .body = "{\"detail\": [{\"loc\": [\"body\", \"from_address\"], \"msg\": \"a\"}, {\"loc\": [\"body\", "
                "\"idempotency_key\"], \"msg\": \"b\"}]}"},
@@ -232,13 +232,13 @@ static const struct fallback_case fallback_cases[] = {
      SERVICE_OK,
      200,
      NULL},
-    {"one wish after the other",
+    {"each of two refusals names one field",
      {{.status = 422, .body = NAMES_FROM}, {.status = 422, .body = NAMES_KEY}, {.body = "{}"}},
      3,
      SERVICE_OK,
      200,
      NULL},
-    {"from_address is wrong in either form",
+    {"both forms of from_address are refused",
      {{.status = 400, .body = "{\"detail\": \"from_address: no such inbox\"}"},
       {.status = 422, .body = NAMES_FROM}},
      2,
@@ -251,26 +251,26 @@ static const struct fallback_case fallback_cases[] = {
      SERVICE_REJECTED,
      422,
      "to_addresses: bad"},
-    {"a refusal that names nothing is final",
+    {"a refusal that names no field is final",
      {{.status = 400, .body = "Bad Request"}},
      1,
      SERVICE_REJECTED,
      400,
      "Bad Request"},
-    {"an unknown outcome ends it",
+    {"an unknown outcome is final",
      {{.status = 422, .body = NAMES_FROM}, {.status = 500, .body = NAMES_KEY}},
      2,
      SERVICE_UNKNOWN,
      500,
      NULL},
-    {"so does a wait", {{.status = 422, .body = NAMES_KEY}, {.status = 429}}, 2, SERVICE_RETRY, 429, NULL},
-    {"other statuses lead to no other try",
+    {"a 429 is final", {{.status = 422, .body = NAMES_KEY}, {.status = 429}}, 2, SERVICE_RETRY, 429, NULL},
+    {"a 409 that names a field is final",
      {{.status = 409, .body = NAMES_FROM}},
      1,
      SERVICE_REJECTED,
      409,
      NULL},
-    {"nor does a 500 that names a field",
+    {"a 500 that names a field is final",
      {{.status = 500, .body = NAMES_KEY}},
      1,
      SERVICE_UNKNOWN,
@@ -278,7 +278,7 @@ static const struct fallback_case fallback_cases[] = {
      NULL},
 };
 
-API_TEST(a_refusal_leads_to_another_form)
+API_TEST(a_refusal_that_names_a_field_is_followed_by_another_form)
 {
     for (size_t i = 0; i < ARRAY_LEN(fallback_cases); i++) {
         const struct fallback_case *row = &fallback_cases[i];
@@ -306,20 +306,20 @@ API_TEST(a_message_that_may_have_been_sent_is_never_repeated_without_its_key)
     struct api_fixture *fixture = *state;
     const struct send_request again = {.json = MESSAGE, .idempotency_key = "key-1", .is_repeat = true};
     for (size_t i = 0; i < ARRAY_LEN(refusals); i++) {
-        push(fixture, 400, refusals[1 - i]); /* first the refusal that does not name the key */
+        push(fixture, 400, refusals[1 - i]); /* the first refusal does not name the key */
         struct sent sent = send_as(fixture, &again);
         assert_int_equal(sent.result.outcome, SERVICE_REJECTED);
         assert_int_equal(scripted_server_requests(fixture->server), i + 1);
         release(&sent);
     }
-    /* Now the profile knows that the key is refused: no request is made. */
+    /* The service has refused the key, so no request is made any more. */
     struct sent sent = send_as(fixture, &again);
     assert_int_equal(sent.result.outcome, SERVICE_REJECTED);
     assert_int_equal(scripted_server_requests(fixture->server), 2);
     release(&sent);
 }
 
-API_TEST(a_request_that_is_no_object_is_not_sent)
+API_TEST(a_request_that_is_not_an_object_is_not_sent)
 {
     static const char *const texts[] = {"", "[]", "{\"subject\": ", "null"};
     struct api_fixture *fixture = *state;
@@ -339,7 +339,7 @@ struct cancelling {
     struct scripted_server *server;
 };
 
-static void *cancel_when_asked(void *argument)
+static void *cancel_after_first_request(void *argument)
 {
     struct cancelling *cancelling = argument;
     scripted_server_wait(cancelling->server, 1);
@@ -355,7 +355,7 @@ API_TEST(a_cancel_after_the_request_leaves_the_outcome_unknown)
     cancel_init(&cancelling.cancel);
     scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_STALL});
     pthread_t thread;
-    assert_int_equal(thread_start(&thread, "cancel", cancel_when_asked, &cancelling), 0);
+    assert_int_equal(thread_start(&thread, "cancel", cancel_after_first_request, &cancelling), 0);
     struct sent sent;
     fixture->service->ops->send(fixture->service, &request, &cancelling.cancel, &sent.id, &sent.result);
     pthread_join(thread, NULL);
@@ -390,10 +390,10 @@ static void *send_many(void *argument)
     return (void *)failures;
 }
 
-API_TEST(several_threads_send_at_the_same_time)
+API_TEST(several_threads_can_send_at_the_same_time)
 {
     struct api_fixture *fixture = *state;
-    push(fixture, 422, NAMES_FROM); /* changes the profile while the other threads send */
+    push(fixture, 422, NAMES_FROM); /* the form changes while the other threads send */
     scripted_server_set_default(fixture->server, (struct scripted_step){.body = "{\"id\": \"e\"}"});
     pthread_t threads[THREADS];
     for (int i = 0; i < THREADS; i++)

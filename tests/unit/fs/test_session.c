@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What a session does without a mount; tests/mount has the tests that mount it.
+ * A session that is not mounted; tests/mount has the tests of mounted sessions.
  */
 #include "fs/session.h"
 

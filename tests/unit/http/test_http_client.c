@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Requests to a scripted server: the bytes that arrive on both sides, the connections that are kept, and the
- * results of requests that fail.
+ * Requests to a scripted server: the bytes that arrive on both sides, the connections that are reused, and
+ * the results of requests that fail.
  */
 #include "http/http_client.h"
 
@@ -36,8 +36,8 @@ struct fixture {
     struct http_client *client;
     struct strbuf body;
     int sink_error;
-    size_t told;           /* bytes that had arrived at the last pause */
-    struct cancel *cancel; /* set at each pause; may be NULL */
+    size_t reported_bytes; /* bytes that the sink had got at the last pause */
+    struct cancel *cancel; /* is set at each pause; may be NULL */
 };
 
 static int collect(void *context, int status, const void *bytes, size_t len)
@@ -50,7 +50,7 @@ static int collect(void *context, int status, const void *bytes, size_t len)
 static void note_pause(void *context)
 {
     struct fixture *fixture = context;
-    fixture->told = fixture->body.len;
+    fixture->reported_bytes = fixture->body.len;
     if (fixture->cancel != NULL)
         cancel_set(fixture->cancel);
 }
@@ -183,7 +183,6 @@ TEST_WITH(a_redirect_is_not_followed, set_up, tear_down)
     assert_int_equal(scripted_server_requests(fixture->server), 1);
 }
 
-/* libcurl would decompress four megabytes into a gigabyte. */
 TEST_WITH(a_compressed_transfer_coding_is_refused, set_up, tear_down)
 {
     static const char *const codings[] = {"gzip, chunked", "GZip", "chunked,gzip", "deflate"};
@@ -258,19 +257,18 @@ TEST_WITH(one_connection_serves_many_requests, set_up, tear_down)
     assert_int_equal(scripted_server_connections(fixture->server), 1);
 }
 
-TEST_WITH(a_connection_closed_between_requests_is_replaced, set_up, tear_down)
+TEST_WITH(a_connection_closed_between_requests_is_replaced_or_reported, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_ANSWER_THEN_CLOSE});
     struct http_request post = post_request(fixture, "{}");
     assert_int_equal(perform(fixture, &post).error, 0);
     struct http_response response = perform(fixture, &post);
-    /* The close may not have arrived yet: then the outcome is unknown, and must be reported so. */
+    /* If the client has not seen the close before the second request, the outcome is unknown. */
     assert_true(response.error == 0 || (response.error == -ECONNRESET && response.is_written));
 }
 
-/* libcurl would send such a POST again on a new connection. */
-TEST_WITH(a_post_on_a_kept_connection_is_never_sent_twice, set_up, tear_down)
+TEST_WITH(a_post_on_a_reused_connection_is_never_sent_twice, set_up, tear_down)
 {
     static const enum scripted_fault faults[] = {SCRIPTED_RESET_AFTER, SCRIPTED_CLOSE_AFTER};
     struct fixture *fixture = *state;
@@ -287,9 +285,9 @@ TEST_WITH(a_post_on_a_kept_connection_is_never_sent_twice, set_up, tear_down)
     }
 }
 
-/* If the reset comes before the body was sent, the client must use a new connection. If it comes later, the
- * outcome is unknown, and must be reported so. */
-TEST_WITH(a_reset_at_the_first_byte_is_repeated_or_reported, set_up, tear_down)
+/* If the reset arrives before the body was sent, the client must use a new connection. If the reset arrives
+ * later, the outcome is unknown. */
+TEST_WITH(a_post_reset_at_its_first_byte_is_repeated_or_reported, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     for (int i = 0; i < 20; i++) {
@@ -343,7 +341,7 @@ static int make_another_request(void *context, int status, const void *bytes, si
     return response.error;
 }
 
-TEST_WITH(the_first_dead_connection_closes_all_idle_ones, set_up, tear_down)
+TEST_WITH(a_dead_connection_closes_all_idle_connections, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct http_request request = get_request(fixture);
@@ -359,12 +357,12 @@ TEST_WITH(the_first_dead_connection_closes_all_idle_ones, set_up, tear_down)
     request.stall_s = 2;
     assert_int_equal(perform(fixture, &request).error, 0);
     assert_int_equal(scripted_server_connections(fixture->server), 3);
-    /* The new connection has two descriptors here; the two dead connections had at least as many. */
+    /* The new connection has two descriptors in this process; the two dead ones had at least as many. */
     assert_true(count_descriptors() <= before);
 }
 
-/* Bytes that were sent may have arrived, even if they were not acknowledged. */
-TEST_WITH(a_post_that_left_for_a_silent_server_may_have_arrived, set_up, tear_down)
+/* The server may have got bytes that it did not acknowledge. */
+TEST_WITH(a_post_to_a_silent_server_counts_as_written, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct http_request request = post_request(fixture, "{}");
@@ -382,7 +380,7 @@ struct network {
     struct http_response cut_off;
     struct http_response again;
     size_t requests;
-    bool is_missing; /* the namespace could not be made, as by a user other than root */
+    bool is_missing; /* the namespace could not be made: only root can */
 };
 
 static bool set_address(const char *text)
@@ -422,7 +420,7 @@ static void *lose_the_network(void *argument)
     return NULL;
 }
 
-TEST_WITH(a_post_that_the_kernel_never_sent_has_not_left, set_up, tear_down)
+TEST_WITH(a_post_that_the_kernel_never_sent_counts_as_unwritten, set_up, tear_down)
 {
     struct network network = {.requests = 0};
     pthread_t thread;
@@ -453,7 +451,7 @@ TEST_WITH(a_suspend_counts_as_idle_time, set_up, tear_down)
     }
 }
 
-TEST_WITH(requests_go_over_a_unix_socket, set_up, tear_down)
+TEST_WITH(requests_use_the_unix_socket_and_no_proxy, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char path[64];
@@ -478,7 +476,7 @@ TEST_WITH(requests_go_over_a_unix_socket, set_up, tear_down)
 
 /* ---------------------------------------------------------------- failures */
 
-TEST_WITH(an_answer_of_the_maximal_length_is_accepted, set_up, tear_down)
+TEST_WITH(an_answer_longer_than_the_maximum_is_refused, set_up, tear_down)
 {
     static const char body[] = "[1, 2]";
     struct fixture *fixture = *state;
@@ -523,7 +521,7 @@ TEST_WITH(failures_report_whether_the_request_can_have_arrived, set_up, tear_dow
         scripted_server_push(fixture->server,
                              (struct scripted_step){.fault = cases[i].fault, .body = "[{\"id\": \"1\"}]"});
         struct http_request request = post_request(fixture, "{}");
-        request.stall_s = 2; /* on a busy machine, writing the request takes some time, too */
+        request.stall_s = 2; /* long enough to write the request on a busy machine */
         struct http_response response = perform(fixture, &request);
         if (response.error != cases[i].error || response.status != cases[i].status)
             fail_msg("case %zu: error %d, status %d (%s)", i, response.error, response.status,
@@ -534,7 +532,7 @@ TEST_WITH(failures_report_whether_the_request_can_have_arrived, set_up, tear_dow
     }
 }
 
-TEST_WITH(a_body_cut_off_on_its_way_is_not_written, set_up, tear_down)
+TEST_WITH(a_request_body_cut_off_on_its_way_counts_as_unwritten, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     size_t len = 32 * 1024 * 1024; /* more than the sockets' buffers hold */
@@ -549,7 +547,7 @@ TEST_WITH(a_body_cut_off_on_its_way_is_not_written, set_up, tear_down)
 }
 
 /* The server closes the connection before it has read the body, so its answer may be lost. */
-TEST_WITH(an_early_refusal_is_read_or_the_request_is_not_written, set_up, tear_down)
+TEST_WITH(an_early_refusal_leaves_the_request_unwritten, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     size_t len = 32 * 1024 * 1024;
@@ -567,7 +565,7 @@ TEST_WITH(an_early_refusal_is_read_or_the_request_is_not_written, set_up, tear_d
         assert_int_equal(response.error, -ECONNRESET);
 }
 
-TEST_WITH(without_a_listener_the_request_is_not_written, set_up, tear_down)
+TEST_WITH(a_refused_connection_leaves_the_request_unwritten, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct scripted_server *gone = scripted_server_start();
@@ -581,11 +579,11 @@ TEST_WITH(without_a_listener_the_request_is_not_written, set_up, tear_down)
     assert_int_equal(response.error, -EHOSTUNREACH);
     assert_false(response.is_written);
     assert_non_null(strstr(response.reason, "onnect"));
-    assert_null(strstr(response.reason, " ms")); /* the same failure has the same reason */
+    assert_null(strstr(response.reason, " ms")); /* drop_duration() */
     http_client_free(client);
 }
 
-/* A name of 127.0.0.1. Its next `failing_lookups` lookups fail. */
+/* A name of 127.0.0.1, whose next `failing_lookups` lookups fail. */
 #define NAME "service.test"
 static atomic_uint failing_lookups;
 
@@ -627,7 +625,7 @@ TEST_WITH(a_failed_name_lookup_is_repeated_by_the_next_request, set_up, tear_dow
     assert_int_equal(scripted_server_connections(fixture->server), 1);
 }
 
-TEST_WITH(a_connection_without_a_descriptor_is_not_written, set_up, tear_down)
+TEST_WITH(a_lack_of_descriptors_leaves_the_request_unwritten, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct rlimit before;
@@ -678,7 +676,7 @@ TEST_WITH(a_deadline_ends_a_request, set_up, tear_down)
 }
 
 /* The kernel takes the upload at once, but the server reads it for longer than the stall limit. */
-TEST_WITH(an_upload_that_makes_progress_is_not_ended, set_up, tear_down)
+TEST_WITH(a_slow_upload_is_not_ended_while_it_makes_progress, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     size_t len = 3 * 1024 * 1024;
@@ -693,14 +691,14 @@ TEST_WITH(an_upload_that_makes_progress_is_not_ended, set_up, tear_down)
     assert_int_equal(scripted_server_request(fixture->server, 0)->body_len, len);
 }
 
-static void rest_before_chunk(void *context, size_t sent_bytes)
+static void pause_before_chunk(void *context, size_t sent_bytes)
 {
-    const struct timespec rest = {.tv_nsec = 40 * 1000 * 1000};
+    const struct timespec pause = {.tv_nsec = 40 * 1000 * 1000};
     (void)context, (void)sent_bytes;
-    nanosleep(&rest, NULL);
+    nanosleep(&pause, NULL);
 }
 
-TEST_WITH(an_answer_that_trickles_is_ended, set_up, tear_down)
+TEST_WITH(a_trickling_answer_ends_the_request, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     static char text[200]; /* static: the server still sends it after the test */
@@ -711,7 +709,7 @@ TEST_WITH(an_answer_that_trickles_is_ended, set_up, tear_down)
     scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_CHUNKED,
                                                                  .body = text,
                                                                  .body_len = sizeof(text),
-                                                                 .before_chunk = rest_before_chunk});
+                                                                 .before_chunk = pause_before_chunk});
     struct http_response response = perform(fixture, &request);
     assert_int_equal(response.error, -ETIMEDOUT);
     assert_in_range(fixture->body.len, 1, sizeof(text) - 1);
@@ -723,7 +721,7 @@ struct cancelling {
     int64_t at_ms;
 };
 
-static void *cancel_when_asked(void *argument)
+static void *cancel_after_first_request(void *argument)
 {
     struct cancelling *cancelling = argument;
     scripted_server_wait(cancelling->server, 1);
@@ -741,7 +739,7 @@ TEST_WITH(a_cancel_ends_a_request_at_once, set_up, tear_down)
     struct http_request request = get_request(fixture);
     request.cancel = &cancelling.cancel;
     pthread_t thread;
-    assert_int_equal(thread_start(&thread, "cancel", cancel_when_asked, &cancelling), 0);
+    assert_int_equal(thread_start(&thread, "cancel", cancel_after_first_request, &cancelling), 0);
     struct http_response response = perform(fixture, &request);
     int64_t end_ms = clock_monotonic_ms(clock_system());
     pthread_join(thread, NULL);
@@ -758,7 +756,7 @@ TEST_WITH(a_cancel_ends_a_request_at_once, set_up, tear_down)
     cancel_release(&cancelling.cancel);
 }
 
-TEST_WITH(received_bytes_are_passed_on_before_waiting_for_more, set_up, tear_down)
+TEST_WITH(a_pause_is_reported_after_all_received_bytes, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct cancel cancel;
@@ -767,14 +765,14 @@ TEST_WITH(received_bytes_are_passed_on_before_waiting_for_more, set_up, tear_dow
     request.pause = note_pause;
     scripted_server_push(fixture->server, (struct scripted_step){.body = "something"});
     assert_int_equal(perform(fixture, &request).error, 0);
-    assert_int_equal(fixture->told, strlen("something"));
+    assert_int_equal(fixture->reported_bytes, strlen("something"));
 
     scripted_server_push(fixture->server,
                          (struct scripted_step){.fault = SCRIPTED_STALL_IN_BODY, .body = "something"});
     request.cancel = fixture->cancel = &cancel;
-    fixture->told = 0;
+    fixture->reported_bytes = 0;
     assert_int_equal(perform(fixture, &request).error, -ECANCELED);
-    assert_in_range(fixture->told, 1, strlen("something") - 1);
+    assert_in_range(fixture->reported_bytes, 1, strlen("something") - 1);
     cancel_release(&cancel);
 }
 
@@ -832,7 +830,7 @@ static void *make_requests(void *argument)
     return (void *)failures;
 }
 
-TEST_WITH(several_threads_share_a_client, set_up, tear_down)
+TEST_WITH(several_threads_can_share_a_client, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     pthread_t threads[THREADS];
@@ -862,8 +860,8 @@ static void *make_stalled_request(void *argument)
     return NULL;
 }
 
-/* More requests are made at once than idle handles are kept. */
-TEST(requests_of_many_threads_leave_nothing_open)
+/* There are more requests at once than idle handles are kept. */
+TEST(requests_of_many_threads_leave_no_descriptor_open)
 {
     enum {
         MANY = 100

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A body of several pieces reads the same for any buffer size. Text that a stranger chose stays inside its
- * segment, its value, or its quotes in a multipart head.
+ * A body of several pieces is the same for any buffer size. Text from strangers cannot leave its segment, its
+ * value, or its quotes in a multipart head.
  */
 #include "http/http_request.h"
 
@@ -29,7 +29,7 @@ static void assert_reads(const struct http_body *body, const char *expected)
     }
 }
 
-TEST(pieces_are_read_in_order)
+TEST(the_pieces_of_a_body_are_read_in_order)
 {
     _cleanup_close_ int fd = memfd_create("file", MFD_CLOEXEC);
     assert_int_equal(write(fd, "file and more", 13), 13);
@@ -55,7 +55,7 @@ TEST(pieces_are_read_in_order)
                  "head,bytes,tail");
 }
 
-TEST(a_file_that_is_too_short_is_an_error)
+TEST(reading_a_file_that_is_too_short_fails)
 {
     char piece[64];
     _cleanup_close_ int fd = memfd_create("file", MFD_CLOEXEC);
@@ -65,14 +65,14 @@ TEST(a_file_that_is_too_short_is_an_error)
     assert_int_equal(http_body_read(&body, 0, piece, sizeof(piece)), -EBADF);
 }
 
-TEST(no_content_type_means_no_body)
+TEST(a_body_without_a_content_type_is_empty)
 {
     assert_int_equal(http_body_len(&(struct http_body){.head = "x", .head_len = 1}), 0);
 }
 
 /* ---------------------------------------------------------------- path and query */
 
-TEST(segments_are_encoded)
+TEST(path_segments_are_encoded)
 {
     static const struct {
         const char *id;
@@ -97,7 +97,7 @@ TEST(segments_are_encoded)
     }
 }
 
-TEST(query_parameters_are_joined)
+TEST(query_parameters_are_encoded_and_joined)
 {
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
     strbuf_append_str(&path, "/email");
@@ -106,7 +106,7 @@ TEST(query_parameters_are_joined)
     assert_string_equal(strbuf_str(&path), "/email?inbox_ids=a%26b%3Dc&limit=100");
 }
 
-TEST(a_path_has_a_maximal_length)
+TEST(a_path_longer_than_its_maximum_is_refused)
 {
     _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(16);
     assert_true(http_path_add_segment(&path, "an-id-that-is-far-too-long") < 0);
@@ -114,7 +114,7 @@ TEST(a_path_has_a_maximal_length)
 
 /* ---------------------------------------------------------------- multipart */
 
-TEST(names_are_quoted)
+TEST(file_names_are_quoted)
 {
     static const struct {
         const char *name;
@@ -158,7 +158,7 @@ TEST(malformed_content_types_are_replaced)
     }
 }
 
-TEST(each_body_has_one_boundary_of_its_own)
+TEST(each_multipart_body_has_its_own_boundary)
 {
     struct http_multipart one, other;
     assert_int_equal(http_multipart_init(&one, "file", "a", "text/plain"), 0);
@@ -169,7 +169,7 @@ TEST(each_body_has_one_boundary_of_its_own)
     assert_string_not_equal(one.tail, other.tail);
 }
 
-TEST(the_longest_file_name_fits_and_more_is_refused)
+TEST(a_file_name_of_255_bytes_fits_and_a_longer_head_is_refused)
 {
     char name[3000];
     struct http_multipart multipart;
