@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The session passes each byte either to the text of a message or to a command line. Answers carry the codes
- * of RFC 3463. No answer made here repeats the client's text.
+ * The session passes each byte either to the text of a message or to a command line. A function that checks
+ * or runs a command returns the answer that refuses the command, or NULL. Answers carry the codes of RFC
+ * 3463. No answer made here repeats the client's text.
  */
 #include "mail/smtp_session.h"
 
@@ -208,7 +209,7 @@ static bool read_path(char *text, const char *word, char **ret_address, char **r
     return *ret_address != NULL;
 }
 
-/* Returns the answer that refuses the parameters of MAIL, or NULL. Writes NULs into the text. */
+/* Writes NULs into the text. */
 static const char *check_parameters(char *text, size_t max_bytes)
 {
     while (text != NULL) {
@@ -263,7 +264,6 @@ static void ask_for_response(struct smtp_session *session)
     answer(session, "235 2.7.0 Logged in, as anybody is");
 }
 
-/* Returns the answer that refuses the response, or NULL. */
 static const char *check_response(struct smtp_session *session, const char *response)
 {
     size_t len = strspn(response, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
@@ -277,7 +277,6 @@ static const char *check_response(struct smtp_session *session, const char *resp
                                       : "501 5.5.2 The response is not base64";
 }
 
-/* Returns the answer that refuses a command at the wrong time, or NULL. */
 static const char *check_sequence(const struct smtp_session *session)
 {
     if (!session->has_greeted)
@@ -334,7 +333,6 @@ static const char *do_helo(struct smtp_session *session, char *argument)
     return NULL;
 }
 
-/* Carries out EHLO and LHLO. */
 static const char *do_ehlo(struct smtp_session *session, char *argument)
 {
     const struct smtp_host *host = session->host;
@@ -438,8 +436,8 @@ enum {
     IN_BOTH = IN_SMTP | IN_LMTP,
 };
 
-/* A command with a fixed answer has `answer` instead of a function. A function returns the answer that
- * refuses the command; or NULL after appending another answer. */
+/* A command with a fixed answer has `answer` instead of a function. A function that returns NULL has appended
+ * an answer. */
 static const struct command {
     const char *name;
     int dialects;
@@ -461,7 +459,6 @@ static const struct command {
     {"STARTTLS", IN_BOTH, do_starttls, NULL},
 };
 
-/* Returns the answer that refuses the command, or NULL. */
 static const char *run_command(struct smtp_session *session, char *line)
 {
     char *argument = line + strcspn(line, " ");

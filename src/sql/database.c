@@ -30,7 +30,7 @@ enum {
 struct finished_turn {
     struct finished_turn *next;
     sem_t is_ended;
-    int error; /* why the transaction was not committed, or 0; set before the semaphore */
+    int error; /* why the transaction was not committed, or 0; set before sem_post() */
 };
 
 struct database {
