@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Inboxes. inbox.json is sent to the service once, when it is complete, and close(2) returns its errors.
- * Only the first open of an email passes its content to the kernel. A listing of a very large inbox has
- * attributes only for its first emails, until there is demand.
+ * Inboxes: writing inbox.json; passing the content of an email to the kernel at its first open; listings of
+ * very large inboxes.
  */
 #include "tree_fixture.h"
 
@@ -24,13 +23,12 @@ static const char bob[] = "inboxes/bob@inbox.example";
 
 static const char record[] = "inboxes/alice@inbox.example/inbox.json";
 
-/* This process opens the file; another process may close a descriptor that it inherited. */
 static struct tree_caller opener(void)
 {
     return (struct tree_caller){.pid = getpid()};
 }
 
-static const struct tree_caller started_by_it = {.pid = 1};
+static const struct tree_caller other_process = {.pid = 1};
 
 static struct tree_handle *open_record(struct tree_fixture *fixture, int flags)
 {
@@ -56,7 +54,7 @@ TEST_WITH(a_complete_inbox_json_is_sent_once, fixture_set_up, fixture_tear_down)
     struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
     assert_int_equal(tree_flush(handle, &any_caller), 0); /* as when a program closes a duplicate early */
     put(handle, "{\"name\":", 0);
-    assert_int_equal(tree_flush(handle, &started_by_it), 0);
+    assert_int_equal(tree_flush(handle, &other_process), 0);
     assert_int_equal(upserts(fixture), 0);
     put(handle, "\"Al\"}\n", 8);
     assert_int_equal(tree_flush(handle, &any_caller), 0);
@@ -86,7 +84,7 @@ TEST_WITH(an_incomplete_inbox_json_fails_the_close_of_its_opener, fixture_set_up
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_record(fixture, O_WRONLY | O_TRUNC);
     put(handle, "{\"name\":", 0);
-    assert_int_equal(tree_flush(handle, &started_by_it), 0);
+    assert_int_equal(tree_flush(handle, &other_process), 0);
     assert_int_equal(tree_flush(handle, &caller), -EINVAL);
     tree_release(handle);
     assert_int_equal(upserts(fixture), 0);
@@ -127,7 +125,7 @@ TEST_WITH(the_size_of_inbox_json_is_bounded, fixture_set_up, fixture_tear_down)
     tree_release(handle);
 }
 
-TEST_WITH(a_hole_is_zeros_and_truncating_shortens, fixture_set_up, fixture_tear_down)
+TEST_WITH(inbox_json_can_have_holes_and_be_truncated, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_record(fixture, O_RDWR | O_TRUNC);
@@ -181,7 +179,7 @@ TEST_WITH(only_the_first_open_passes_an_email_to_the_kernel, fixture_set_up, fix
 }
 
 /* An email changes while the kernel gets its content, which must not stay in the kernel's cache. */
-TEST_WITH(a_change_makes_the_passed_content_outdated, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_change_of_an_email_makes_its_passed_content_outdated, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct email_view view;
@@ -236,7 +234,6 @@ static int set_up_many(void **state)
     return 0;
 }
 
-/* A listing: numbers of entries, and the last name. */
 struct listed {
     unsigned int entries;
     unsigned int with_attributes;
@@ -280,7 +277,7 @@ TEST_WITH(a_usual_inbox_is_listed_with_all_attributes, fixture_set_up, fixture_t
     assert_int_equal(listed.with_attributes, 1 + OWN);
 }
 
-TEST_WITH(a_very_large_inbox_is_listed_by_names_until_they_are_looked_up, set_up_many, fixture_tear_down)
+TEST_WITH(a_very_large_inbox_is_listed_with_all_attributes_only_after_lookups, set_up_many, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listed listed = list(fixture, alice);
@@ -304,7 +301,6 @@ TEST_WITH(a_very_large_inbox_is_listed_by_names_until_they_are_looked_up, set_up
     assert_int_equal(listed.with_attributes, INBOX_LISTED_WITH_ATTRIBUTES + OWN);
 }
 
-/* The set of opened emails grows with their numbers. */
 TEST_WITH(each_of_many_emails_is_passed_to_the_kernel_once, set_up_many, fixture_tear_down)
 {
     static const uint32_t numbers[] = {0, 1, 63, 64, 65, 16383, 16384, MANY, 5};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Maildirs: messages and their sizes, marks, waits, and mail that is added and removed.
+ * Maildirs: messages and their sizes, marks, mail that is added and removed, announcements, local files.
  */
 #include "tree_fixture.h"
 
@@ -66,10 +66,10 @@ struct found {
     uint64_t ino;
 };
 
-/* The messages of a folder, by U number (from 1); `count` leaves out "." and "..". */
+/* The messages of a folder. */
 struct listing {
-    struct found by_uid[16];
-    size_t count;
+    struct found by_uid[16]; /* by U number, from 1 */
+    size_t count;            /* without "." and ".." */
     size_t at_most;
     size_t taken;
     uint64_t next;
@@ -136,7 +136,7 @@ static bool is_later(struct timespec one, struct timespec other)
 
 /* ---------------------------------------------------------------- lookups and listings */
 
-TEST_WITH(every_inbox_is_a_maildir, set_up, fixture_tear_down)
+TEST_WITH(a_maildir_has_cur_new_and_tmp, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -193,7 +193,7 @@ TEST_WITH(all_messages_of_a_large_inbox_are_listed, set_up, fixture_tear_down)
     assert_int_equal(count, 3 + MORE);
 }
 
-TEST_WITH(a_listing_knows_a_size_that_a_lookup_found, set_up, fixture_tear_down)
+TEST_WITH(a_listing_has_the_size_that_a_lookup_fetched, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -213,7 +213,7 @@ TEST_WITH(a_listing_knows_a_size_that_a_lookup_found, set_up, fixture_tear_down)
                      -ENOENT);
 }
 
-TEST_WITH(reads_end_where_the_message_ends, set_up, fixture_tear_down)
+TEST_WITH(reads_end_at_the_end_of_the_message, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -236,7 +236,7 @@ TEST_WITH(reads_end_where_the_message_ends, set_up, fixture_tear_down)
 
 /* ---------------------------------------------------------------- marking */
 
-TEST_WITH(a_message_has_one_name_at_a_time, set_up, fixture_tear_down)
+TEST_WITH(marking_a_message_replaces_its_name, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -265,7 +265,7 @@ TEST_WITH(a_message_has_one_name_at_a_time, set_up, fixture_tear_down)
     assert_int_equal(tree_lookup(fixture->tree, &any_caller, tmp, name, &entry), -ENOENT);
 }
 
-TEST_WITH(messages_can_only_be_marked, set_up, fixture_tear_down)
+TEST_WITH(only_renames_that_mark_a_message_are_allowed, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct listing listing = list(fixture, BOX "/new", 0);
@@ -321,7 +321,7 @@ TEST_WITH(rm_marks_a_message_as_trashed_and_a_second_rm_removes_it, set_up, fixt
     assert_int_equal(tree_unlink(fixture->tree, &any_caller, new, trashed), -ENOENT);
     assert_int_equal(rename_at(fixture, BOX "/new", trashed, BOX "/cur", trashed), -ENOENT);
     assert_int_equal(list(fixture, BOX "/new", 0).count, 2);
-    /* Removing a message keeps its other marks. */
+    /* The first rm adds T to the marks. */
     const char *read_one = listing.by_uid[2].name;
     uint64_t cur = fixture_ino(fixture, BOX "/cur");
     char marked[sizeof(listing.by_uid[2].name) + 8];
@@ -331,7 +331,7 @@ TEST_WITH(rm_marks_a_message_as_trashed_and_a_second_rm_removes_it, set_up, fixt
     snprintf(marked, sizeof(marked), "%s:2,RST", read_one);
     assert_int_equal(tree_unlink(fixture->tree, &any_caller, cur, marked), 0);
     assert_int_equal(list(fixture, BOX "/cur", 0).count, 0);
-    /* The inbox still has these emails, and new mail gets another number. */
+    /* New mail does not get the number of a removed message. */
     fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
     sync_all(fixture);
     listing = list(fixture, BOX "/new", 0);
@@ -341,7 +341,7 @@ TEST_WITH(rm_marks_a_message_as_trashed_and_a_second_rm_removes_it, set_up, fixt
     assert_string_not_equal(listing.by_uid[4].name, "");
 }
 
-TEST_WITH(a_removed_message_stays_readable_through_open_handles, set_up, fixture_tear_down)
+TEST_WITH(an_open_message_stays_readable_after_its_removal, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     char trashed[MAILDIR_NAME_SIZE + 80];
@@ -385,7 +385,7 @@ TEST_WITH(new_mail_changes_the_time_of_new_before_a_listing, set_up, fixture_tea
     assert_memory_equal(&after, &cur_time, sizeof(after));
 }
 
-/* A mail program reads a folder again only if its time differs. All changes happen within a millisecond. */
+/* A mail program reads a folder again only if the time of the folder differs. No time passes here. */
 TEST_WITH(each_change_moves_the_time_of_new_forward, set_up_with_fake_clock,
           fixture_tear_down_with_fake_clock)
 {
@@ -405,7 +405,7 @@ TEST_WITH(each_change_moves_the_time_of_new_forward, set_up_with_fake_clock,
         snprintf(id, sizeof(id), "a%07d-0d44", i);
         fake_service_add_simple_email(fixture->fake, "i1", id, "Hello");
         sync_all(fixture);
-        /* The time is right before the first lookup of the folder and after it. */
+        /* The time is right before and after a lookup of the folder. */
         assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, new, &attributes), 0);
         assert_true(is_later(attributes.stat.st_mtim, marked));
         before = mtime_of(fixture, BOX "/new");
@@ -413,7 +413,7 @@ TEST_WITH(each_change_moves_the_time_of_new_forward, set_up_with_fake_clock,
     }
 }
 
-TEST_WITH(a_new_inbox_changes_the_time_of_the_folder_of_maildirs, set_up, fixture_tear_down)
+TEST_WITH(a_new_inbox_changes_the_time_of_the_folder_maildir, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct timespec before = mtime_of(fixture, "maildir");
@@ -428,8 +428,7 @@ TEST_WITH(a_new_inbox_changes_the_time_of_the_folder_of_maildirs, set_up, fixtur
     assert_true(is_later(mtime_of(fixture, "maildir"), before));
 }
 
-TEST_WITH(mail_that_returns_keeps_its_number_and_marks, set_up_with_fake_clock,
-          fixture_tear_down_with_fake_clock)
+TEST_WITH(returned_mail_has_its_former_name, set_up_with_fake_clock, fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -455,7 +454,7 @@ TEST_WITH(mail_that_returns_keeps_its_number_and_marks, set_up_with_fake_clock,
     assert_string_equal(list(fixture, BOX "/new", 0).by_uid[2].name, listing.by_uid[2].name);
 }
 
-/* ---------------------------------------------------------------- mail announced */
+/* ---------------------------------------------------------------- announced mail */
 
 struct appeared {
     uint64_t inos[8];
@@ -471,7 +470,7 @@ static void note_appeared(void *context, const char *path, uint64_t ino)
     appeared->inos[appeared->count++] = ino;
 }
 
-TEST_WITH(new_mail_is_announced_by_a_path_that_can_be_created, set_up, fixture_tear_down)
+TEST_WITH(the_path_of_announced_mail_can_be_created, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct appeared appeared = {.count = 0};
@@ -482,7 +481,7 @@ TEST_WITH(new_mail_is_announced_by_a_path_that_can_be_created, set_up, fixture_t
     tree_set_listener(fixture->tree, &listener);
     fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
     sync_all(fixture);
-    assert_int_equal(appeared.count, 0); /* no program has looked at the Maildir */
+    assert_int_equal(appeared.count, 0); /* no program has listed the Maildir */
     assert_int_equal(list(fixture, BOX "/new", 0).count, 4);
     fake_service_add_simple_email(fixture->fake, "i1", "70b407aa-0d44", "fifth");
     sync_all(fixture);
@@ -492,7 +491,7 @@ TEST_WITH(new_mail_is_announced_by_a_path_that_can_be_created, set_up, fixture_t
     assert_int_equal(strncmp(path, BOX "/new/", strlen(BOX "/new/")), 0);
     const char *name = path + strlen(BOX "/new/");
     uint64_t new = fixture_ino(fixture, BOX "/new");
-    /* Creating does not wait for the size, which is not valid yet. */
+    /* Creating does not fetch the size, so the attributes are not lasting. */
     assert_int_equal(tree_create_announced(fixture->tree, new, name, &entry, &handle), 0);
     tree_release(handle);
     assert_int_equal(entry.ino, appeared.inos[0]);
@@ -515,7 +514,7 @@ static void note_invalidated(void *context, uint64_t folder, const char *gone_na
     invalidated->count += gone_name == NULL && folder == invalidated->folder;
 }
 
-TEST_WITH(the_kernel_caches_new_until_mail_is_added_or_removed, set_up_with_fake_clock,
+TEST_WITH(added_and_removed_mail_invalidates_the_listing_of_new, set_up_with_fake_clock,
           fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
@@ -540,7 +539,7 @@ TEST_WITH(the_kernel_caches_new_until_mail_is_added_or_removed, set_up_with_fake
     assert_true(invalidated.count > of_new_mail);
 }
 
-TEST_WITH(only_mail_in_new_is_announced, set_up_with_fake_clock, fixture_tear_down_with_fake_clock)
+TEST_WITH(marked_and_removed_mail_is_not_announced, set_up_with_fake_clock, fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
     char path[256];
@@ -584,9 +583,9 @@ TEST_WITH(mail_is_announced_only_in_new, set_up, fixture_tear_down)
     }
 }
 
-/* ---------------------------------------------------------------- programs' own files */
+/* ---------------------------------------------------------------- local files */
 
-TEST_WITH(programs_can_make_hidden_files, set_up, fixture_tear_down)
+TEST_WITH(programs_can_make_rename_and_remove_hidden_files, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree *tree = fixture->tree;
@@ -623,7 +622,7 @@ static void make_own_file(struct tree_fixture *fixture, const char *folder, cons
     tree_forget(fixture->tree, entry.ino, 1);
 }
 
-TEST_WITH(the_number_of_files_of_programs_is_bounded, set_up, fixture_tear_down)
+TEST_WITH(a_folder_has_at_most_64_local_files, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -637,13 +636,13 @@ TEST_WITH(the_number_of_files_of_programs_is_bounded, set_up, fixture_tear_down)
     assert_int_equal(tree_make(fixture->tree, &any_caller, fixture_ino(fixture, BOX), ".notmuch",
                                &(struct tree_new_entry){.mode = S_IFDIR | 0700}, &entry),
                      -ENOSPC);
-    /* A rename that takes no more room is possible. */
+    /* Renames that add no file to the full folder succeed. */
     assert_int_equal(rename_at(fixture, BOX, ".file-1", BOX, ".renamed"), 0);
     assert_int_equal(rename_at(fixture, "maildir", ".beside", BOX, ".file-2"), 0);
     assert_int_equal(rename_at(fixture, BOX, ".file-3", "maildir", ".file-3"), 0);
 }
 
-TEST_WITH(the_size_of_uidvalidity_is_that_of_its_text, set_up, fixture_tear_down)
+TEST_WITH(the_size_of_uidvalidity_is_the_length_of_its_text, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -652,7 +651,7 @@ TEST_WITH(the_size_of_uidvalidity_is_that_of_its_text, set_up, fixture_tear_down
     assert_int_equal(entry.attributes.stat.st_size, strlen(text));
 }
 
-TEST_WITH(an_empty_maildir_reserves_future_numbers, set_up, fixture_tear_down)
+TEST_WITH(uidvalidity_of_an_empty_maildir_reserves_a_thousand_numbers, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     unsigned int taken = 0;
@@ -664,7 +663,7 @@ TEST_WITH(an_empty_maildir_reserves_future_numbers, set_up, fixture_tear_down)
     assert_int_equal(taken, 1000);
 }
 
-TEST_WITH(uidvalidity_reserves_future_numbers, set_up, fixture_tear_down)
+TEST_WITH(only_the_text_of_uidvalidity_can_be_written, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     unsigned int uidvalidity = 0;
@@ -684,7 +683,7 @@ TEST_WITH(uidvalidity_reserves_future_numbers, set_up, fixture_tear_down)
     tree_release(handle);
 }
 
-TEST_WITH(a_maildir_that_cannot_be_read_is_not_listed_as_empty, set_up, fixture_tear_down)
+TEST_WITH(a_folder_whose_local_files_cannot_be_read_is_not_listed, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_dir *dir = NULL;

@@ -63,7 +63,7 @@ static const struct {
     {"failed", S_IFDIR | 0700, false, true},
 };
 
-TEST_WITH(every_node_has_its_kind_and_mode, fixture_set_up, fixture_tear_down)
+TEST_WITH(every_node_has_its_mode_and_caching, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -81,7 +81,7 @@ TEST_WITH(every_node_has_its_kind_and_mode, fixture_set_up, fixture_tear_down)
     }
 }
 
-TEST_WITH(unknown_paths_have_their_errno, fixture_set_up, fixture_tear_down)
+TEST_WITH(lookups_of_unknown_paths_return_their_errno, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *path;
@@ -124,7 +124,7 @@ TEST_WITH(folders_list_their_entries, fixture_set_up, fixture_tear_down)
     assert_non_null(strstr(names.text, "draft "));
 }
 
-TEST_WITH(a_listing_is_the_same_in_small_parts, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_listing_in_small_parts_has_the_same_names, fixture_set_up, fixture_tear_down)
 {
     static const char *const folders[] = {"", "inboxes", "inboxes/alice@inbox.example", "sent", "drafts"};
     struct tree_fixture *fixture = *state;
@@ -137,7 +137,7 @@ TEST_WITH(a_listing_is_the_same_in_small_parts, fixture_set_up, fixture_tear_dow
     }
 }
 
-/* A buffer like the kernel's: a short name may fit after a longer one did not. */
+/* A buffer like the kernel's: a short name may fit after a longer name did not. */
 struct buffer {
     GHashTable *names;
     size_t room;
@@ -205,7 +205,7 @@ static int tear_down_names(void **state)
     return fixture_tear_down(state);
 }
 
-TEST_WITH(a_buffer_that_is_full_loses_no_name, set_up_names_of_all_lengths, tear_down_names)
+TEST_WITH(a_listing_in_full_buffers_loses_no_name, set_up_names_of_all_lengths, tear_down_names)
 {
     struct tree_fixture *fixture = *state;
     size_t whole = count_names(fixture, inbox, 1000000);
@@ -213,7 +213,7 @@ TEST_WITH(a_buffer_that_is_full_loses_no_name, set_up_names_of_all_lengths, tear
     assert_int_equal(count_names(fixture, inbox, BUFFER_BYTES), whole);
 }
 
-TEST_WITH(sizes_are_those_of_the_contents, fixture_set_up, fixture_tear_down)
+TEST_WITH(the_size_of_a_file_is_the_length_of_its_content, fixture_set_up, fixture_tear_down)
 {
     static const char *const paths[] = {"README",
                                         "status.json",
@@ -251,29 +251,29 @@ static void report(struct tree *tree, enum event_kind kind, const char *path, co
     listener.notify(listener.context, &event);
 }
 
-static void is_text(const json_t *object, const char *key, const char *wanted)
+static void assert_text(const json_t *object, const char *key, const char *wanted)
 {
     const char *text = json_string_value(json_object_get(object, key));
     assert_non_null(json_object_get(object, key));
     assert_string_equal(wanted != NULL ? wanted : "null", text != NULL ? text : "null");
 }
 
-/* Checks a member of status.json that counts events. */
-static void is_summed_up(const json_t *status, const char *name, int count, const char *path,
+/* Checks `refused` or `failed` of status.json. */
+static void assert_tally(const json_t *status, const char *name, int count, const char *path,
                          const char *words)
 {
     const json_t *tally = json_object_get(status, name);
     assert_int_equal(count, json_integer_value(json_object_get(tally, "count")));
-    is_text(tally, "path", path);
-    is_text(tally, "error", words);
-    is_text(tally, "time", count > 0 ? "1970-01-01T00:00:01.000Z" : NULL);
+    assert_text(tally, "path", path);
+    assert_text(tally, "error", words);
+    assert_text(tally, "time", count > 0 ? "1970-01-01T00:00:01.000Z" : NULL);
 }
 
-TEST_WITH(status_counts_refusals_and_failures_of_this_mount, fixture_set_up, fixture_tear_down)
+TEST_WITH(status_json_counts_refusals_and_failures, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     char huge[100 * 1000];
-    memset(huge, '\x01', sizeof(huge) - 1); /* six characters each as JSON */
+    memset(huge, '\x01', sizeof(huge) - 1); /* each takes six characters in JSON */
     huge[sizeof(huge) - 1] = '\0';
     report(fixture->tree, EVENT_REFUSED, "drafts/first", "no recipient");
     report(fixture->tree, EVENT_REFUSED, "drafts/second", "no sender");
@@ -282,19 +282,19 @@ TEST_WITH(status_counts_refusals_and_failures_of_this_mount, fixture_set_up, fix
     report(fixture->tree, EVENT_SENT, "sent/fine", NULL);
     _cleanup_free_ char *text = fixture_read(fixture, "status.json");
     json_t *status = json_loads(text, JSON_REJECT_DUPLICATES, NULL);
-    is_summed_up(status, "refused", 3, "inboxes/any_caller", "not an email address");
-    is_summed_up(status, "failed", 0, NULL, NULL);
+    assert_tally(status, "refused", 3, "inboxes/any_caller", "not an email address");
+    assert_tally(status, "failed", 0, NULL, NULL);
     json_decref(status);
     report(fixture->tree, EVENT_REFUSED, huge, huge);
     report(fixture->tree, EVENT_FAILED, huge, huge);
     report(fixture->tree, EVENT_FAILED, "failed/first", NULL);
     _cleanup_free_ char *longer = fixture_read(fixture, "status.json");
     status = json_loads(longer, JSON_REJECT_DUPLICATES, NULL);
-    is_summed_up(status, "failed", 2, "failed/first", NULL);
+    assert_tally(status, "failed", 2, "failed/first", NULL);
     json_decref(status);
 }
 
-TEST_WITH(status_is_json_with_its_parts, fixture_set_up, fixture_tear_down)
+TEST_WITH(status_json_has_all_its_members, fixture_set_up, fixture_tear_down)
 {
     static const char *const members[] = {"version", "service", "started",      "online",   "error",
                                           "sync",    "queue",   "capabilities", "counters", "quota"};
@@ -309,19 +309,19 @@ TEST_WITH(status_is_json_with_its_parts, fixture_set_up, fixture_tear_down)
     json_decref(status);
 }
 
-struct told {
+struct notified {
     uint64_t folder;
-    size_t count; /* calls for `folder` */
+    size_t count; /* calls for `folder`, but not for a name in it */
     char gone[256];
 };
 
 static void changed(void *context, uint64_t ino, const char *gone_name)
 {
-    struct told *told = context;
+    struct notified *notified = context;
     if (gone_name != NULL)
-        snprintf(told->gone, sizeof(told->gone), "%s", gone_name);
+        snprintf(notified->gone, sizeof(notified->gone), "%s", gone_name);
     else
-        told->count += ino == told->folder;
+        notified->count += ino == notified->folder;
 }
 
 static void sync_removal(struct tree_fixture *fixture)
@@ -332,25 +332,26 @@ static void sync_removal(struct tree_fixture *fixture)
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
 }
 
-TEST_WITH(the_listener_is_notified_of_mail, fixture_set_up_with_fake_clock, fixture_tear_down_with_fake_clock)
+TEST_WITH(added_and_removed_mail_notifies_the_listener, fixture_set_up_with_fake_clock,
+          fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
-    struct told told = {.folder = fixture_ino(fixture, inbox)};
-    const struct tree_listener listener = {.changed = changed, .context = &told};
+    struct notified notified = {.folder = fixture_ino(fixture, inbox)};
+    const struct tree_listener listener = {.changed = changed, .context = &notified};
     char *reason = NULL;
     tree_set_listener(fixture->tree, &listener);
 
     fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1", "Second");
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     tree_set_listener(fixture->tree, NULL);
-    assert_true(told.count > 0);
-    assert_string_equal(told.gone, "");
+    assert_true(notified.count > 0);
+    assert_string_equal(notified.gone, "");
 
     tree_set_listener(fixture->tree, &listener);
     fake_service_remove_email(fixture->fake, "ffffffff-1");
     sync_removal(fixture);
     tree_set_listener(fixture->tree, NULL);
-    assert_non_null(strstr(told.gone, "_second_ffffffff"));
+    assert_non_null(strstr(notified.gone, "_second_ffffffff"));
 }
 
 /* ---------------------------------------------------------------- the operations that each folder allows */
@@ -375,7 +376,7 @@ static const struct {
     {"drafts", 0, 0, 0, 0, -ENOENT, -ENOENT, 0},
 };
 
-TEST_WITH(each_folder_allows_the_operations_of_the_contract, fixture_set_up, fixture_tear_down)
+TEST_WITH(each_folder_allows_only_its_operations, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree *tree = fixture->tree;
@@ -412,7 +413,6 @@ TEST_WITH(each_folder_allows_the_operations_of_the_contract, fixture_set_up, fix
     }
 }
 
-/* Finds the name of the only email. */
 static void find_email(struct tree_fixture *fixture, char *name, size_t size)
 {
     struct fixture_names names = {.at_most = 0};
@@ -448,7 +448,7 @@ static const struct {
     {"drafts/draft", O_WRONLY | O_APPEND, 0},
 };
 
-TEST_WITH(files_open_as_the_contract_says, fixture_set_up, fixture_tear_down)
+TEST_WITH(files_open_only_in_their_modes, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     for (size_t i = 0; i < ARRAY_LEN(opens); i++) {
@@ -493,7 +493,7 @@ TEST_WITH(attributes_of_service_files_cannot_change, fixture_set_up, fixture_tea
         tree_set_attributes(fixture->tree, &any_caller, fixture_ino(fixture, "ctl"), NULL, &size), 0);
 }
 
-TEST_WITH(targets_of_copies_accept_attributes_without_effect, fixture_set_up, fixture_tear_down)
+TEST_WITH(targets_of_copies_accept_mode_owner_and_times, fixture_set_up, fixture_tear_down)
 {
     static const char *const paths[] = {"outbox", "attachments", "drafts",
                                         "inboxes/alice@inbox.example/inbox.json"};
@@ -546,7 +546,7 @@ TEST_WITH(mail_cannot_be_renamed_or_removed, fixture_set_up, fixture_tear_down)
     assert_int_equal(rename_path(fixture, "", "README", "drafts", "README", 0), -EPERM);
 }
 
-TEST_WITH(a_draft_is_sent_by_renaming_it, fixture_set_up, fixture_tear_down)
+TEST_WITH(renaming_a_draft_into_outbox_sends_the_draft, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -598,7 +598,7 @@ static void remove_sent(struct tree_fixture *fixture, const char *name)
     assert_int_equal(error, 0);
 }
 
-/* Lists at most `at_most` names (0 for all) of sent/, from `position` on. */
+/* `at_most`: number of names; 0 for all. */
 static struct fixture_names list_sent(struct tree_fixture *fixture, uint64_t position, size_t at_most)
 {
     struct fixture_names names = {.at_most = at_most};
@@ -609,7 +609,7 @@ static struct fixture_names list_sent(struct tree_fixture *fixture, uint64_t pos
     return names;
 }
 
-/* A removal drops the kernel's cached listing, so that its next read may start in the middle. */
+/* A removal drops the kernel's cached listing, so the kernel may read on from the middle. */
 TEST_WITH(a_listing_of_sent_continues_after_removals, fixture_set_up, fixture_tear_down)
 {
     static const char listed[] = ". .. a a.receipt.json b b.receipt.json c c.receipt.json ";
@@ -636,7 +636,7 @@ TEST_WITH(a_listing_of_sent_continues_after_removals, fixture_set_up, fixture_te
     assert_ptr_equal(strchr(rest.text, ' '), rest.text + strlen(rest.text) - 1);
 }
 
-TEST_WITH(a_bad_message_stays_a_draft, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_refused_hand_in_leaves_the_draft, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -666,7 +666,7 @@ TEST_WITH(a_bad_message_stays_a_draft, fixture_set_up, fixture_tear_down)
     assert_int_equal(fixture_find(fixture, "drafts/draft", &entry), 0);
 }
 
-TEST_WITH(a_folder_that_cannot_be_removed_stays_unchanged, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_folder_whose_removal_failed_stays_usable, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry folder;
@@ -680,7 +680,7 @@ TEST_WITH(a_folder_that_cannot_be_removed_stays_unchanged, fixture_set_up, fixtu
                                &(struct tree_new_entry){.mode = S_IFIFO | 0600}, &entry),
                      0);
     assert_int_equal(tree_remove_dir(fixture->tree, drafts, "folder"), -ENOTEMPTY);
-    /* The kernel uses the inode that it knows, without another lookup. */
+    /* The kernel uses its inode without another lookup. */
     assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, folder.ino, &attributes), 0);
     assert_int_equal(tree_lookup(fixture->tree, &any_caller, folder.ino, "fifo", &entry), 0);
     assert_int_equal(tree_make(fixture->tree, &any_caller, folder.ino, "socket",
@@ -692,7 +692,7 @@ TEST_WITH(a_folder_that_cannot_be_removed_stays_unchanged, fixture_set_up, fixtu
     assert_int_equal(tree_remove_dir(fixture->tree, drafts, "folder"), 0);
 }
 
-TEST_WITH(a_draft_that_is_being_written_is_busy, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_draft_that_is_open_for_writing_cannot_be_handed_in, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
@@ -701,13 +701,13 @@ TEST_WITH(a_draft_that_is_being_written_is_busy, fixture_set_up, fixture_tear_do
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), -EBUSY);
     tree_release(handle);
     assert_int_equal(rename_path(fixture, "drafts", "draft", "outbox", "x", 0), 0);
-    /* The file is no longer a draft. ESTALE makes the kernel look the name up again. */
+    /* After ESTALE the kernel looks the name up again. */
     assert_int_equal(tree_open(fixture->tree, &any_caller, ino, O_WRONLY, &handle), -ESTALE);
     const struct tree_change size = {.fields = TREE_SET_SIZE};
     assert_int_equal(tree_set_attributes(fixture->tree, &any_caller, ino, NULL, &size), -ESTALE);
 }
 
-TEST_WITH(drafts_are_renamed_as_posix_says, fixture_set_up, fixture_tear_down)
+TEST_WITH(renames_of_drafts_obey_their_flags, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -730,7 +730,7 @@ static bool find_listed_number(void *context, const char *name, const struct tre
     return true;
 }
 
-TEST_WITH(a_draft_has_the_same_number_in_stat_and_in_a_listing, fixture_set_up, fixture_tear_down)
+TEST_WITH(stat_and_listings_show_the_same_inode_number_of_a_draft, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_attributes attributes;
@@ -744,8 +744,8 @@ TEST_WITH(a_draft_has_the_same_number_in_stat_and_in_a_listing, fixture_set_up, 
     assert_int_equal(attributes.stat.st_ino, listed);
 }
 
-/* The kernel has applied the caller's umask; the umask of inboxfs must not remove more bits. */
-TEST_WITH(drafts_have_the_requested_modes, fixture_set_up, fixture_tear_down)
+/* The umask of this process must not remove bits. */
+TEST_WITH(new_drafts_have_the_requested_modes, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
@@ -767,8 +767,8 @@ TEST_WITH(drafts_have_the_requested_modes, fixture_set_up, fixture_tear_down)
     umask(before);
 }
 
-/* `rm` of all names in sent/ also removes a receipt that was removed with its file. */
-TEST_WITH(a_program_can_remove_the_receipt_of_a_file_that_it_removed, fixture_set_up, fixture_tear_down)
+/* `rm sent/<all>` also removes the receipts of files that it removed. */
+TEST_WITH(only_the_program_that_removed_a_file_can_remove_its_receipt, fixture_set_up, fixture_tear_down)
 {
     const struct tree_caller rm = {.pid = 7};
     const struct tree_caller other = {.pid = 8};
@@ -788,7 +788,8 @@ TEST_WITH(a_program_can_remove_the_receipt_of_a_file_that_it_removed, fixture_se
     assert_int_equal(tree_unlink(fixture->tree, &rm, sent, "hello.receipt.json"), -ENOENT);
 }
 
-/* ---------------------------------------------------------------- the end */
+/* ---------------------------------------------------------------- open files in drafts/ and sent/ at the end
+ */
 
 static size_t count_descriptors(void)
 {
@@ -801,8 +802,7 @@ static size_t count_descriptors(void)
     return count;
 }
 
-/* Unmounting does not wait until programs close their files. */
-TEST(freeing_the_tree_closes_open_drafts)
+TEST(the_end_of_a_mount_closes_open_drafts_and_listings)
 {
     size_t before = count_descriptors();
     void *own_state = NULL;
@@ -832,7 +832,7 @@ static void appeared(void *context, const char *path, uint64_t ino)
     snprintf(last->path, sizeof(last->path), "%s", path);
 }
 
-TEST_WITH(new_mail_is_reported_with_an_existing_path, fixture_set_up_with_fake_clock,
+TEST_WITH(new_mail_is_announced_once_with_its_path, fixture_set_up_with_fake_clock,
           fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
@@ -847,7 +847,7 @@ TEST_WITH(new_mail_is_reported_with_an_existing_path, fixture_set_up_with_fake_c
     fake_service_remove_email(fixture->fake, "ffffffff-1");
     sync_removal(fixture);
     fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1",
-                                  "Second"); /* an email that returns is not announced */
+                                  "Second"); /* a returned email is not announced */
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
     assert_int_equal(fixture_find(fixture, last.path, &entry), 0);
     fake_service_remove_email(fixture->fake, "ffffffff-1");
@@ -860,7 +860,7 @@ TEST_WITH(new_mail_is_reported_with_an_existing_path, fixture_set_up_with_fake_c
     assert_int_equal(fixture_find(fixture, last.path, &entry), -ENOENT); /* the email was removed */
 }
 
-TEST_WITH(creating_an_announced_file_opens_it_for_reading, fixture_set_up, fixture_tear_down)
+TEST_WITH(creating_an_announced_file_opens_the_file_for_reading, fixture_set_up, fixture_tear_down)
 {
     static const char record[] = "inboxes/alice@inbox.example/inbox.json";
     struct tree_fixture *fixture = *state;
@@ -876,7 +876,7 @@ TEST_WITH(creating_an_announced_file_opens_it_for_reading, fixture_set_up, fixtu
     assert_int_equal(tree_create_announced(fixture->tree, folder, "missing", &entry, &handle), -ENOENT);
 }
 
-TEST_WITH(files_are_announced_only_in_folders_without_waiting_requests, fixture_set_up, fixture_tear_down)
+TEST_WITH(files_are_announced_only_in_inboxes_sent_and_failed, fixture_set_up, fixture_tear_down)
 {
     static const struct {
         const char *folder;
@@ -903,7 +903,7 @@ TEST_WITH(files_are_announced_only_in_folders_without_waiting_requests, fixture_
     assert_false(tree_is_announced(TREE_ROOT_INO));
 }
 
-/* ---------------------------------------------------------------- with a clock that stands still */
+/* ---------------------------------------------------------------- with a fake clock */
 
 static int64_t status_changed_ms(struct tree_fixture *fixture)
 {
@@ -913,7 +913,7 @@ static int64_t status_changed_ms(struct tree_fixture *fixture)
     return (int64_t)attributes.stat.st_mtim.tv_sec * 1000 + attributes.stat.st_mtim.tv_nsec / 1000000;
 }
 
-TEST_WITH(stat_of_the_status_is_at_most_a_second_old, fixture_set_up_with_fake_clock,
+TEST_WITH(stat_of_status_json_is_at_most_a_second_old, fixture_set_up_with_fake_clock,
           fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
@@ -937,7 +937,7 @@ static void await_pause(struct tree_fixture *fixture)
     assert_true(status.is_paused);
 }
 
-/* The clock stands still, so the sender makes no later attempt by itself. */
+/* No time passes, so the sender makes no other attempt by itself. */
 TEST_WITH(an_online_event_sends_the_queue_at_once, fixture_set_up_with_fake_clock,
           fixture_tear_down_with_fake_clock)
 {
@@ -958,9 +958,6 @@ TEST_WITH(an_online_event_sends_the_queue_at_once, fixture_set_up_with_fake_cloc
 
 /* ---------------------------------------------------------------- open files at the end of the filesystem */
 
-/* A file that was flushed after its last write is sent, although the kernel has not released it. Any other
- * file may be incomplete. */
-
 static struct tree_handle *begin(struct tree_fixture *fixture, const char *name, const char *text)
 {
     struct tree_handle *handle = NULL;
@@ -978,7 +975,7 @@ static void settle(struct tree_fixture *fixture)
     assert_int_equal(tree_sync_folder(fixture->tree, &any_caller, fixture_ino(fixture, "outbox")), 0);
 }
 
-static bool is_there(struct tree_fixture *fixture, const char *path)
+static bool exists(struct tree_fixture *fixture, const char *path)
 {
     struct tree_entry entry;
     return fixture_find(fixture, path, &entry) == 0;
@@ -993,7 +990,7 @@ TEST_WITH(a_closed_message_is_sent_when_the_filesystem_ends, fixture_set_up, fix
                      0);
     tree_close_handles(fixture->tree);
     settle(fixture);
-    assert_true(is_there(fixture, "sent/closed"));
+    assert_true(exists(fixture, "sent/closed"));
     assert_int_equal(fixture->tree->open_handles.length, 0);
 }
 
@@ -1005,7 +1002,7 @@ TEST_WITH(an_unclosed_message_is_not_sent_when_the_filesystem_ends, fixture_set_
     assert_int_equal(tree_write(handle, &any_caller, "more", 4, (off_t)strlen(message)), 4);
     begin(fixture, "open", message);
     tree_close_handles(fixture->tree);
-    assert_true(is_there(fixture, "outbox/half"));
-    assert_true(is_there(fixture, "outbox/open"));
+    assert_true(exists(fixture, "outbox/half"));
+    assert_true(exists(fixture, "outbox/open"));
     assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
 }
