@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inboxes/ and its inboxes: an inbox's own files (inbox.json, index.jsonl), the records of its emails, and
- * .invalid/ with the mail that its rules or checks quarantined, if the service lists that. An email has two
- * entries in its inbox: its record, and its folder (email_folder.c).
+ * inboxes/ and the inboxes: inbox.json and index.jsonl, the records of the emails, and .invalid/ with the
+ * quarantined emails, if the service lists these. An email has two entries in its inbox: its record, and its
+ * folder (email_folder.c).
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -27,11 +27,11 @@ enum {
     EMAILS_AT_ONCE = 64,
     FIRST_CONTENT_MAX_BYTES = 16 * 1024, /* nearly every record is shorter */
     INDEX_BLOCK_BYTES = 128 * 1024, /* preferred size of a read, since the kernel does not cache the file */
-    INBOX_TEXT_MAX_BYTES = 1024 * 1024, /* of inbox.json */
+    INBOX_TEXT_MAX_BYTES = 1024 * 1024, /* of the text that programs write to inbox.json */
 };
 
 struct inboxes {
-    /* Upper half: the inbox of the latest lookups of emails; lower half: their number, up to
+    /* Upper half: the inbox of the latest lookups of emails; lower half: the number of these lookups, at most
      * INBOX_LOOKUPS_OF_DEMAND. Threads may overwrite each other's counts, but rarely do. */
     atomic_uint_least64_t lookups;
 
@@ -60,10 +60,10 @@ static void release_inboxes(struct tree *tree)
     free(inboxes);
 }
 
-/* A listing carries the attributes of its entries, so that programs need not ask for them. But each entry
- * costs the kernel a kilobyte and two microseconds, for nothing if only names are wanted. So in a very large
- * inbox only the first emails are listed with attributes, until enough lookups show that programs need the
- * attributes of the others. */
+/* A listing has the attributes of its entries, so that programs need not ask for them. But the attributes of
+ * an entry cost the kernel a kilobyte and two microseconds, in vain if a program reads only the names. So in
+ * a very large inbox only the first emails are listed with attributes, until enough lookups show that
+ * programs need the other attributes, too. */
 static void count_lookup(struct inboxes *inboxes, uint32_t inbox)
 {
     uint64_t first = (uint64_t)inbox << 32;
@@ -108,7 +108,7 @@ static bool is_first_open(struct inboxes *inboxes, uint32_t number)
 struct email_handle {
     struct tree_handle base;
     uint32_t number;
-    uint64_t first_record; /* text number that take_first_content_of_email() gave, or an older one */
+    uint64_t first_record; /* email_view.record before take_first_content_of_email() read the content */
 };
 
 /* Reads the current record, not the record at the time of the open: the kernel caches the bytes for all
@@ -165,13 +165,12 @@ const struct node_ops email_ops = {.get = get_email, .open = open_email, .answer
 /* ---------------------------------------------------------------- inbox.json */
 
 /*
- * Written bytes are collected. They are sent to the service when a descriptor is closed and the text is one
- * complete JSON value.
+ * Written bytes are collected. At a close the text is sent to the service, if it is one complete JSON value.
  *
- * An incomplete text fails the close, so that no edit is dropped in silence. But no close is known to be the
- * last one: a shell closes a duplicate before any write (an empty text is no error), and the program that it
- * starts closes its descriptor, perhaps after a part of the text. So only the process that opened the file
- * gets the error: all others have the file from that process.
+ * An incomplete text fails the close, so that no edit is dropped in silence. But the kernel does not say
+ * which close is the last: a shell closes a duplicate before any write (so an empty text is not an error),
+ * and the program that the shell starts closes its descriptor, perhaps after a part of the text. So only the
+ * process that opened the file gets the error.
  */
 
 struct inbox_handle {
@@ -179,7 +178,7 @@ struct inbox_handle {
     uint32_t inbox;
     int fd;                 /* the text, in memory */
     atomic_bool is_changed; /* the text changed since the open, or since it was last sent to the service */
-    pid_t opener;           /* the process; if 0 (not known), every close gets the error */
+    pid_t opener;           /* process that opened the file; if 0 (unknown), every close gets the error */
 };
 
 static int read_inbox(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
@@ -220,7 +219,7 @@ static int flush_inbox(struct tree_handle *handle, const struct tree_caller *cal
     _cleanup_free_ char *text = NULL;
     _cleanup_free_ char *reason = NULL;
     size_t len = 0;
-    /* If several closes come at the same time, one makes the request and gets its error. */
+    /* Of several closes at the same time, only one makes the request and gets its error. */
     if (!atomic_exchange(&inbox->is_changed, false))
         return 0;
     int error = file_read_fd(inbox->fd, SIZE_MAX, &text, &len);
@@ -237,7 +236,7 @@ static void release_inbox(struct tree_handle *handle)
 {
     struct inbox_handle *inbox = (struct inbox_handle *)handle;
     struct inbox_view view;
-    /* The store reports all other failures. */
+    /* The store adds an event for every other failure. */
     if (inbox->is_changed && lseek(inbox->fd, 0, SEEK_END) > 0) {
         bool is_there = store_get_inbox(handle->tree->store, inbox->inbox, &view);
         _cleanup_free_ char *path = is_there ? g_strdup_printf("inboxes/%s/inbox.json", view.name) : NULL;
@@ -297,8 +296,8 @@ static void release_index(struct tree_handle *handle)
     free(handle);
 }
 
-/* The kernel does not cache it: readers who opened it before and after new mail see different lists, and
- * making the lines is faster than caching them. */
+/* The kernel must not cache index.jsonl: programs that opened the file before and after new mail read
+ * different lists. */
 static int open_index(struct tree *tree, const struct tree_caller *caller, uint32_t inbox, int flags,
                       struct tree_handle **ret_handle)
 {
@@ -316,14 +315,14 @@ static int open_index(struct tree *tree, const struct tree_caller *caller, uint3
     return 0;
 }
 
-/* ---------------------------------------------------------------- an inbox's own files */
+/* ---------------------------------------------------------------- both files of an inbox */
 
 struct inbox_file {
     const char *name;
     mode_t mode;
     unsigned int lasting;
     blksize_t block_bytes; /* 0: the default */
-    bool follows_mail;     /* size and time depend on the emails; otherwise on the inbox's record */
+    bool follows_mail;     /* size and time depend on the emails; else on the inbox's record */
     int (*open)(struct tree *tree, const struct tree_caller *caller, uint32_t inbox, int flags,
                 struct tree_handle **ret_handle);
 };
@@ -347,7 +346,7 @@ static uint64_t file_ino(uint32_t inbox, size_t row)
     return node_ino(NODE_INBOX_FILE, (uint64_t)inbox << FILE_BITS | row);
 }
 
-/* Finds the file and its inbox. Returns NULL if the inode is no such file, or the inbox is gone. */
+/* Finds the file and its inbox. Returns NULL if the inode is of no such file, or the inbox is gone. */
 static const struct inbox_file *find_file(struct tree *tree, uint64_t ino, struct inbox_view *ret_view)
 {
     size_t row = node_number(ino) & ((1U << FILE_BITS) - 1);
@@ -378,8 +377,8 @@ static int open_file(struct tree *tree, const struct tree_caller *caller, uint64
     return file == NULL ? -ENOENT : file->open(tree, caller, view.number, flags, ret_handle);
 }
 
-/* A writable file can be truncated only through an open file. At the end, programs that copy set mode, times
- * and owner; that succeeds without effect, since the text was accepted. */
+/* inbox.json can be truncated only through an open file. Programs that copy finally set mode, times and
+ * owner, which succeeds without effect: after an error some would copy again. */
 static int set_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                     struct tree_handle *handle, const struct tree_change *change)
 {
@@ -428,15 +427,14 @@ static int lookup_in_invalid(struct tree *tree, const struct tree_caller *caller
     return 0;
 }
 
-/* Positions in an inbox: its own files, .invalid/, the records of all emails, the folders of all emails; the
- * last two in the store's positions. No number of emails comes near POSITION_FOLDERS. */
+/* Positions in an inbox: the files, .invalid/, the records of all emails, the folders of all emails. The last
+ * two add positions of the store, which never reach POSITION_FOLDERS. */
 #define POSITION_INVALID ARRAY_LEN(files)
 #define POSITION_EMAILS (POSITION_INVALID + 1)
 #define POSITION_FOLDERS (UINT64_C(1) << 40)
 
-/* Puts an entry for each email from this position of the store on, without attributes once enough entries had
- * them. `first`: POSITION_EMAILS for records, POSITION_FOLDERS for folders, 0 for the records in .invalid/.
- * Returns false if the buffer is full. */
+/* Passes an entry for each email from `position` of the store on. `first`: POSITION_EMAILS for records,
+ * POSITION_FOLDERS for folders, 0 for the records in .invalid/. Returns false if the buffer is full. */
 static bool put_emails(const struct tree_dir *dir, uint64_t first, uint64_t position)
 {
     struct store *store = dir->tree->store;
@@ -482,8 +480,8 @@ static uint64_t parent_of_invalid(struct tree *tree, uint64_t folder)
     return node_ino(NODE_INBOX, node_number(folder));
 }
 
-/* A rename between an inbox and .invalid/ marks an email as valid or not. Waits for the network, at most 5
- * s. Return: -EPERM when the name changes, or the service does not move the email. */
+/* A rename between an inbox and .invalid/ marks an email as valid or invalid. Waits for the network, at most
+ * 5 s. Return: 0; -EPERM when the name changes; the errors of store_mark_email(). */
 static int mark_email(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                       uint64_t new_folder, const char *new_name, unsigned int flags)
 {
@@ -494,7 +492,6 @@ static int mark_email(struct tree *tree, const struct tree_caller *caller, uint6
                    node_number(folder) == node_number(new_folder);
     if (!is_mark || !node_takes_rename_flags(flags))
         return node_refuse_rename(flags);
-    /* The inbox's own files are no emails. */
     bool is_there = is_valid ? store_find_quarantined(tree->store, inbox_of(folder), name, &view)
                              : store_find_email(tree->store, inbox_of(folder), name, &view);
     if (!is_there || strcmp(name, new_name) != 0)
@@ -607,7 +604,7 @@ static int make_inbox(struct tree *tree, const struct tree_caller *caller, uint6
     if (!store_get_inbox(tree->store, number, &view) ||
         get_folder(tree, caller, node_ino(NODE_INBOX, number), ret) != 0)
         return -EIO;
-    /* If the service writes the address in another form, that is the folder's name, not `name`. */
+    /* The service may write the address in another form, which is then the folder's name. */
     ret->is_name_lasting = strcmp(view.name, name) == 0;
     return 0;
 }
