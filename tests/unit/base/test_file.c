@@ -139,7 +139,7 @@ TEST_WITH(input_is_read_from_a_file, set_up, tear_down)
     assert_string_equal(got, "0123456789");
 }
 
-TEST_WITH(links_are_not_followed, set_up, tear_down)
+TEST_WITH(a_symbolic_link_is_neither_read_nor_overwritten, set_up, tear_down)
 {
     int dir = dir_fd(state);
     char *bytes = NULL;

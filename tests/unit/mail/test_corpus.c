@@ -102,7 +102,7 @@ static void check_message(void *context, const struct corpus_message *message)
     }
 }
 
-TEST(every_structure_has_its_expected_parts)
+TEST(every_message_of_the_corpus_gives_the_expected_draft)
 {
     assert_true(corpus_for_each(check_message, NULL) >= 60);
 }

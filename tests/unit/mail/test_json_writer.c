@@ -149,7 +149,7 @@ TEST(an_indent_puts_each_value_on_its_own_line)
                                           "}");
 }
 
-TEST(the_writer_stops_at_the_bound_of_the_buffer)
+TEST(text_beyond_the_bound_of_the_buffer_is_an_error)
 {
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(10);
     struct json_writer writer;

@@ -475,7 +475,7 @@ TEST(a_forwarded_mail_and_the_text_above_it_are_kept)
     }
 }
 
-TEST(text_without_new_lines_is_kept_whole)
+TEST(text_that_is_all_history_is_kept_whole)
 {
     static const struct example examples[] = {
         {"> only\n> a quote\n", "> only\n> a quote\n"},
