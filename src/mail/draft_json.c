@@ -144,15 +144,6 @@ static int read_from_field(struct draft_reading *reading, const char *field, con
     return error;
 }
 
-static int read_subject_field(struct draft_reading *reading, const char *field, const json_t *value,
-                              void *subject)
-{
-    int error = read_text_field(reading, field, value, subject);
-    if (error == 0 && !address_name_is_valid(*(char **)subject))
-        error = refuse(reading, field, "holds a control character");
-    return error;
-}
-
 static int read_boolean_field(struct draft_reading *reading, const char *field, const json_t *value,
                               void *target)
 {
@@ -160,15 +151,6 @@ static int read_boolean_field(struct draft_reading *reading, const char *field, 
         return refuse(reading, field, "neither true nor false");
     *(bool *)target = json_is_true(value);
     return 0;
-}
-
-static int read_existing_email_id_field(struct draft_reading *reading, const char *field, const json_t *value,
-                                        void *id)
-{
-    int error = read_text_field(reading, field, value, id);
-    if (error == 0 && **(char **)id == '\0')
-        error = refuse(reading, field, "empty");
-    return error;
 }
 
 static int read_message_type_field(struct draft_reading *reading, const char *field, const json_t *value,
@@ -182,49 +164,31 @@ static int read_message_type_field(struct draft_reading *reading, const char *fi
     return read_text_field(reading, field, value, target);
 }
 
-static bool is_id(const char *text)
+/* Reads file names into reading->attachment_names, or ids into reading->attachment_ids. */
+static int read_attachments_field(struct draft_reading *reading, const char *field, const json_t *value,
+                                  void *target)
 {
-    return text[0] != '\0';
-}
-
-static int read_strings(struct draft_reading *reading, const char *field, const json_t *value,
-                        bool (*is_valid)(const char *text), const char *words, GPtrArray **list)
-{
+    GPtrArray *list = *(GPtrArray **)target;
+    bool has_names = list == reading->attachment_names;
     if (!json_is_array(value))
         return refuse(reading, field, "not an array of strings");
     if (json_array_size(value) > ATTACHMENTS_MAX)
         return reason_give(reading->ret_reason, -EMSGSIZE, "%s: more than %d", field, ATTACHMENTS_MAX);
 
-    int error = 0;
-    for (size_t i = 0; i < json_array_size(value) && error == 0; i++) {
+    for (size_t i = 0; i < json_array_size(value); i++) {
         const char *text = json_string_value(json_array_get(value, i));
         char path[PATH_BYTES];
         snprintf(path, sizeof(path), "%s[%zu]", field, i);
-        if (text == NULL || !is_valid(text))
-            error = refuse(reading, path, words);
-        else
-            g_ptr_array_add(*list, g_strdup(text));
+        if (text == NULL || (has_names ? !file_name_is_valid(text) : text[0] == '\0'))
+            return refuse(reading, path, has_names ? "not the name of a file in attachments/" : "not an id");
+        g_ptr_array_add(list, g_strdup(text));
     }
-    return error;
-}
-
-static int read_attachments_field(struct draft_reading *reading, const char *field, const json_t *value,
-                                  void *names)
-{
-    return read_strings(reading, field, value, file_name_is_valid, "not the name of a file in attachments/",
-                        names);
-}
-
-static int read_attachment_ids_field(struct draft_reading *reading, const char *field, const json_t *value,
-                                     void *ids)
-{
-    return read_strings(reading, field, value, is_id, "not an id", ids);
+    return 0;
 }
 
 static int refuse_idempotency_key(struct draft_reading *reading, const char *field, const json_t *value,
                                   void *target)
 {
-    (void)value, (void)target;
     return refuse(reading, field, "is made by the filesystem, and cannot be given");
 }
 
@@ -239,14 +203,14 @@ static const struct field {
     {"cc_addresses", read_addresses_field, offsetof(struct draft_reading, cc)},
     {"bcc_addresses", read_addresses_field, offsetof(struct draft_reading, bcc)},
     {"reply_to_addresses", read_addresses_field, offsetof(struct draft_reading, reply_to)},
-    {"subject", read_subject_field, offsetof(struct draft_reading, subject)},
+    {"subject", read_text_field, offsetof(struct draft_reading, subject)},
     {"plain_text", read_text_field, offsetof(struct draft_reading, plain_text)},
     {"html", read_text_field, offsetof(struct draft_reading, html)},
     {"alternative_content", read_boolean_field, offsetof(struct draft_reading, alternative_content)},
-    {"existing_email_id", read_existing_email_id_field, offsetof(struct draft_reading, existing_email_id)},
+    {"existing_email_id", read_text_field, offsetof(struct draft_reading, existing_email_id)},
     {"message_type", read_message_type_field, offsetof(struct draft_reading, message_type)},
     {"attachments", read_attachments_field, offsetof(struct draft_reading, attachment_names)},
-    {"attachment_ids", read_attachment_ids_field, offsetof(struct draft_reading, attachment_ids)},
+    {"attachment_ids", read_attachments_field, offsetof(struct draft_reading, attachment_ids)},
     {"idempotency_key", refuse_idempotency_key, 0},
 };
 
@@ -293,6 +257,10 @@ int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len
         if (error != 0)
             return error;
     }
+    if (reading->subject != NULL && !address_name_is_valid(reading->subject))
+        return refuse(reading, "subject", "holds a control character");
+    if (reading->existing_email_id != NULL && reading->existing_email_id[0] == '\0')
+        return refuse(reading, "existing_email_id", "empty");
     if (reading->message_type != NULL && reading->existing_email_id == NULL)
         return refuse(reading, "existing_email_id", "needed for a reply or forward");
     if (reading->message_type == NULL && reading->existing_email_id != NULL)

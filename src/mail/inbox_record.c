@@ -18,8 +18,6 @@
 
 enum {
     INBOX_RECORD_MAX_BYTES = 4 * 1024 * 1024,
-    /* An escaped NUL in a text is kept like any other character. */
-    TEXT_FLAGS = JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL,
 };
 
 static int write_text(const json_t *object, unsigned int indent, char **ret_text, size_t *ret_len)
@@ -103,7 +101,8 @@ int inbox_request_update(const struct inbox_record *current, const char *edited,
     json_error_t problem;
     *ret_reason = NULL;
     _cleanup_json_ json_t *request = json_loadb(current->json, current->json_len, JSON_ALLOW_NUL, NULL);
-    _cleanup_json_ json_t *changes = json_loadb(edited, edited_len, TEXT_FLAGS, &problem);
+    _cleanup_json_ json_t *changes =
+        json_loadb(edited, edited_len, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, &problem);
     if (changes == NULL)
         return reason_give(ret_reason, -EINVAL, "not JSON: line %d, column %d: %s", problem.line,
                            problem.column, problem.text);
