@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Claims, changes, and the results of attempts (sent, failed, uploaded, waiting again). After the start only
- * this file changes an item's row.
+ * Claims, changes, and the settling of items. After the start only this file changes an item's row.
  */
 #include "outbox/change.h"
 
@@ -304,7 +303,7 @@ static void hide_locked(struct outbox *outbox, struct item *item)
     touch_folder_locked(outbox, folder);
 }
 
-/* Lets the workers check again the messages that waited until the attachment was written. */
+/* Lets the workers check the messages again that wait until the attachment is written. */
 static void end_awaiting_locked(struct outbox *outbox, const struct item *attachment)
 {
     for (struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next)

@@ -264,7 +264,7 @@ static int accept_written(struct outbox *outbox, struct item *item, char **ret_r
     return error;
 }
 
-/* Handles the last release of a claimed item, which is in ITEM_WRITING or lacks a write. */
+/* Ends the writing of a claimed item after the release of its last writer. */
 static void settle_written(struct outbox *outbox, struct item *item)
 {
     _cleanup_free_ char *reason = NULL;
@@ -687,7 +687,6 @@ bool outbox_is_flushed(const struct outbox_handle *handle)
     return !handle->may_write || !handle->has_written || (handle->is_closed && file->synced == file->changes);
 }
 
-/* The last writer of an item in ITEM_WRITING, or of one that lacks a write, ends its writing. */
 static void release_writer(struct outbox_handle *handle)
 {
     struct outbox *outbox = handle->outbox;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Opens the outbox after any end of the last run: makes items of the spool's rows and contents, drops the
+ * Opens the outbox after any end of the last run: turns the spool's rows and contents into items, drops the
  * incomplete results of a crash, shows and queues the items, and settles those that were being written or
- * sent. No other thread knows the outbox yet.
+ * sent. No other thread uses the outbox yet.
  */
 #include <errno.h>
 #include <fcntl.h>

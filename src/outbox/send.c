@@ -164,7 +164,6 @@ static void settle_refused(struct attempt *attempt, int http_status, const char 
                 item_may_have_been_sent(attempt->item) ? ITEM_UNKNOWN : ITEM_FAILED, http_status, reason);
 }
 
-/* Puts the item off after the disk or the memory failed. */
 static void settle_local_failure(struct attempt *attempt, int error)
 {
     put_off_attempt(attempt->outbox, attempt->item, 0);
@@ -172,7 +171,7 @@ static void settle_local_failure(struct attempt *attempt, int error)
 }
 
 /* Returns true if the message may be tried. If the store's last list failed, or must_ask_list is set, asks
- * for a list first, because a server in the service's place cannot lose a message by that. If the list fails,
+ * for a list first: a server in the service's place cannot lose a message by answering it. If the list fails,
  * the message waits. */
 static bool may_send(struct attempt *attempt)
 {

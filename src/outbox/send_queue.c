@@ -119,9 +119,9 @@ void send_queue_wake(struct item *item)
 
 enum {
     UNAUTHORIZED_MS = 60 * 1000, /* the user may replace the key at any time */
-    REST_MS = 500, /* a worker begins the next message sooner, so a queue is sent without rests */
-    ALONE_MS = 2 * 1000,
-    TRY_MS = 40 * 1000, /* longer than a stalled request, shorter than a long upload on a slow line */
+    REST_MS = 500,       /* a worker begins the next message sooner, so a queue is sent without rests */
+    ALONE_MS = 2 * 1000, /* how long others wait for the first try after a rest */
+    TRY_MS = 40 * 1000,  /* longer than a stalled request, shorter than a long upload on a slow line */
 };
 
 void suspension_init(struct suspension *suspension, bool is_careful)

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The threads that hand in messages after their quiet time, send messages, upload attachments, and save rows
- * again after a failure of the disk. Each thread does one of these tasks at a time. When all are busy another
- * thread starts, for up to 16 messages and 16 uploads at a time, so that slow uploads leave threads for
- * messages.
+ * again after a failure of the disk. Each thread does one of these tasks at a time. Up to 16 messages and 16
+ * uploads are under way at a time, so that slow uploads leave threads for messages.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -21,7 +20,7 @@
 #include "outbox/send_queue.h"
 
 enum {
-    AT_START = 4,
+    AT_START = 4,                 /* threads; more start as they are busy */
     HAND_INS_MAX = 32,            /* messages per transaction */
     HAND_IN_AGAIN_MS = 10 * 1000, /* from a failure of the disk or the memory to the next try */
     AT_MOST_OF_A_KIND = 16,       /* messages under way at a time; likewise uploads */

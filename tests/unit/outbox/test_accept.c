@@ -136,7 +136,7 @@ FIXTURE_TEST(a_file_that_cannot_be_moved_stays_a_draft)
 {
     struct fixture *fixture = *state;
     put_draft(fixture, "m.eml", MESSAGE);
-    /* The move fails whichever number the new item gets. */
+    /* The move fails, whatever number the new item gets. */
     for (int i = 1; i < 20; i++) {
         char name[64];
         snprintf(name, sizeof(name), "spool/%d.data", i);

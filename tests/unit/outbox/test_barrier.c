@@ -123,7 +123,7 @@ FIXTURE_TEST(a_later_failure_is_reported_by_the_next_barrier)
     struct fixture *fixture = *state;
     struct waiting waiting;
     const struct fake_outcome refused = {.outcome = SERVICE_REJECTED, .http_status = 422};
-    assert_int_equal(mail(fixture, "first.eml", MESSAGE), 0); /* after a pause the first is sent alone */
+    assert_int_equal(mail(fixture, "first.eml", MESSAGE), 0); /* after a rest the first is sent alone */
     assert_int_equal(settle(fixture), 0);
     fake_service_set(fixture->fake, FAKE_UPLOAD, refused);
     fake_service_set(fixture->fake, FAKE_SEND, refused);
@@ -417,7 +417,7 @@ FIXTURE_TEST(messages_under_way_count_towards_the_daily_limit)
     fixture_close(fixture);
     fixture->config.daily_limit = 2;
     fixture_open(fixture);
-    assert_int_equal(mail(fixture, "zero.eml", MESSAGE), 0); /* after a pause the first is sent alone */
+    assert_int_equal(mail(fixture, "zero.eml", MESSAGE), 0); /* after a rest the first is sent alone */
     assert_int_equal(settle(fixture), 0);
     fake_service_close_gate(fixture->fake, FAKE_SEND);
     assert_int_equal(mail(fixture, "one.eml", MESSAGE), 0);

@@ -129,7 +129,8 @@ FIXTURE_TEST(a_file_can_be_read_while_it_gets_a_content_of_its_own)
     }
 }
 
-/* ---------------------------------------------------------------- everything at once, for the sanitizers */
+/* ---------------------------------------------------------------- all operations at once, for the sanitizers
+ */
 
 static void *stir(void *argument)
 {

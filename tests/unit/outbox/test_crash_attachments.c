@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The crash points of attachments: a message keeps the content that it bound, whatever the process was doing
- * to the file, and the file ends in the folder and with the content in its row of the table below.
+ * The crash points of attachments: a message keeps the content that it bound, whatever the dead process was
+ * doing to the file. The table below has the folder and the content of the file after the recovery.
  * docs/OUTBOX.md has the crash points.
  */
 #include "crash_fixture.h"

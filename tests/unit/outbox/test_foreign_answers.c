@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * While something else answers in place of the service (a proxy, a gateway, a sign-in page), at most one
- * message is sent to find that out, and none if a list has shown it already.
+ * While another server answers in place of the service (a proxy, a gateway, a sign-in page), at most one
+ * message finds that out, and none is sent if a list has shown it already.
  */
 #include "outbox_fixture.h"
 
@@ -176,7 +176,7 @@ FIXTURE_TEST(a_foreign_refusal_of_one_message_alone_fails_it)
     }
 }
 
-/* If a gateway limits the rate or the uploads, each refused item also waits for its own time. */
+/* A gateway may refuse the uploads of one item alone, by 429 or 503: that item waits for its own time. */
 FIXTURE_TEST(a_foreign_busy_answer_to_one_upload_delays_no_other)
 {
     const struct fake_outcome busy = {.outcome = SERVICE_RETRY, .http_status = 503, .is_foreign = true};

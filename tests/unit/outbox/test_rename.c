@@ -170,7 +170,7 @@ static int rename_on_a_full_disk(struct fixture *fixture, const char *name, cons
     return error;
 }
 
-/* If the item got the new name in memory alone, it would have the old name again after a restart. */
+/* An item that is renamed in memory alone would have the old name again after a restart. */
 FIXTURE_TEST(a_rename_that_cannot_be_recorded_changes_nothing)
 {
     struct fixture *fixture = *state;

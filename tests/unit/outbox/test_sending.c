@@ -518,8 +518,7 @@ FIXTURE_TEST(many_slow_uploads_leave_room_for_messages)
     assert_int_equal(fake_service_most_at_once(fixture->fake, FAKE_UPLOAD), AT_ONCE);
 }
 
-/* After a pause the first message is sent alone, but only until a list shows that the service answers.
- */
+/* After a rest the first message is sent alone, but only until a list shows that the service answers. */
 FIXTURE_TEST(a_slow_message_blocks_no_other)
 {
     struct fixture *fixture = *state;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The spool: rows are read back as they were saved, a turn is saved completely or not at all, contents are
- * added and removed, and remains of a crash are recognized.
+ * linked and copied, and the next start removes the remains of a crash.
  */
 #include "outbox_fixture.h"
 
