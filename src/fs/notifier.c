@@ -17,9 +17,12 @@ enum {
     PAUSE_US = 2 * 1000,
 };
 
+/* Replaces an inode number if the readers of `events` must be woken. */
+static const uint64_t events_stream = 0;
+
 struct invalidation {
-    uint64_t ino;
-    char name[]; /* an entry of the folder `ino`; or "" for attributes, content and listing of `ino` */
+    uint64_t ino; /* or events_stream */
+    char name[];  /* an entry of the folder `ino`; or "" for attributes, content and listing of `ino` */
 };
 
 void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers,
@@ -31,41 +34,38 @@ void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct 
     clock_condition_init(&notifier->changed);
 }
 
+/* Ignores errors: the kernel has forgotten the inode, or the mount has ended. */
+static void carry_out(const struct notifier *notifier, const struct invalidation *invalidation)
+{
+    if (invalidation->ino == events_stream)
+        stream_readers_wake(notifier->readers);
+    else if (invalidation->name[0] != '\0')
+        fuse_lowlevel_notify_inval_entry(notifier->fuse, invalidation->ino, invalidation->name,
+                                         strlen(invalidation->name));
+    else
+        fuse_lowlevel_notify_inval_inode(notifier->fuse, invalidation->ino, 0, 0);
+}
+
 static void *run_notifier(void *argument)
 {
     struct notifier *notifier = argument;
-    bool must_pause = false; /* a notification was made since the last pause */
+    bool must_pause = false; /* an invalidation was carried out since the last pause */
     pthread_mutex_lock(&notifier->lock);
     while (!notifier->is_ending) {
         struct invalidation *invalidation = g_queue_pop_head(&notifier->queue);
-        bool must_answer_readers = notifier->must_answer_readers;
-        notifier->must_answer_readers = false;
-        if (invalidation == NULL && !must_answer_readers) {
-            if (must_pause) {
-                pthread_mutex_unlock(&notifier->lock);
-                g_usleep(PAUSE_US);
-                pthread_mutex_lock(&notifier->lock);
-            } else {
-                pthread_cond_wait(&notifier->changed, &notifier->lock);
-            }
-            must_pause = false;
+        if (invalidation == NULL && !must_pause) {
+            pthread_cond_wait(&notifier->changed, &notifier->lock);
             continue;
         }
         pthread_mutex_unlock(&notifier->lock);
-        if (must_answer_readers)
-            stream_readers_wake(notifier->readers);
-        /* Ignores errors: the kernel has forgotten the inode, or the mount has ended. */
-        if (invalidation != NULL && invalidation->name[0] != '\0')
-            fuse_lowlevel_notify_inval_entry(notifier->fuse, invalidation->ino, invalidation->name,
-                                             strlen(invalidation->name));
-        else if (invalidation != NULL)
-            fuse_lowlevel_notify_inval_inode(notifier->fuse, invalidation->ino, 0, 0);
+        if (invalidation != NULL)
+            carry_out(notifier, invalidation);
+        else
+            g_usleep(PAUSE_US);
         pthread_mutex_lock(&notifier->lock);
-        if (invalidation != NULL) {
-            notifier->done++;
-            must_pause = true;
-            pthread_cond_broadcast(&notifier->changed);
-        }
+        must_pause = invalidation != NULL;
+        notifier->done += invalidation != NULL;
+        pthread_cond_broadcast(&notifier->changed);
         free(invalidation);
     }
     pthread_mutex_unlock(&notifier->lock);
@@ -141,10 +141,7 @@ void notifier_invalidate_content(struct notifier *notifier, uint64_t ino)
 
 static void stream_grew(void *context)
 {
-    struct notifier *notifier = context;
-    LOCK_GUARD(&notifier->lock);
-    notifier->must_answer_readers = true;
-    pthread_cond_broadcast(&notifier->changed);
+    queue_invalidation(context, events_stream, "");
 }
 
 static void appeared(void *context, const char *path, uint64_t ino)

@@ -34,7 +34,6 @@ struct notifier {
     GQueue queue;    /* struct invalidation; protected by lock, like all below */
     uint64_t queued; /* number of invalidations queued so far */
     uint64_t done;   /* number of those of which the kernel was notified */
-    bool must_answer_readers;
     bool is_ending;
 };
 
