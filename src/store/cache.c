@@ -95,7 +95,7 @@ static const char *const statements[] = {
     [CACHE_COUNT_PARTS_OF] = "SELECT ifnull(sum(kept), 0) FROM parts WHERE is_passing = ?",
     [CACHE_LIST_PARTS] = ("SELECT number, is_file, kept FROM parts WHERE is_passing = ? AND number <> ?"
                           " ORDER BY used_s, number"),
-    [CACHE_FIND_MESSAGE_ID] = "SELECT email FROM message_ids WHERE digest = ? ORDER BY number LIMIT ?",
+    [CACHE_FIND_MESSAGE_ID] = "SELECT email FROM message_ids WHERE digest = ? ORDER BY number",
     [CACHE_ADD_MESSAGE_ID] = ("INSERT INTO message_ids (digest, email) SELECT ?1, ?2"
                               " WHERE (SELECT count(*) FROM message_ids WHERE digest = ?1) < ?3"
                               " AND NOT EXISTS (SELECT 1 FROM message_ids WHERE digest = ?1 AND email = ?2)"),
@@ -223,6 +223,17 @@ int cache_add_replaced(struct connection *connection, uint64_t record)
 int cache_set_first_sync_done(struct connection *connection)
 {
     return statements_execute(connection, CACHE_SET_MARK, "si", mark_first_sync, INT64_C(1));
+}
+
+int cache_add_message_id(struct connection *connection, const char *message_id, const char *email_id)
+{
+    if (strlen(email_id) > CACHE_EMAIL_ID_MAX_BYTES)
+        return 0;
+    int error = statements_execute(connection, CACHE_ADD_MESSAGE_ID, "isi", cache_digest(message_id),
+                                   email_id, (int64_t)CACHE_EMAILS_OF_MESSAGE_ID_MAX);
+    return error != 0
+               ? error
+               : statements_execute(connection, CACHE_TRIM_MESSAGE_IDS, "i", (int64_t)CACHE_MESSAGE_IDS_MAX);
 }
 
 /* Executes statements without parameters, `first` to `last`, in one turn. */

@@ -12,7 +12,9 @@
  * - search: the full-text index, by the numbers of emails; search_pending: the emails whose row in the index
  *   is missing or out of date (search_index.h).
  * - parts and part_bytes: fetched content (content_cache.h).
- * - message_ids: the emails of each Message-ID (message_ids.h).
+ * - message_ids: Message-IDs (64 bits of a digest) and the ids of their emails, so that an answer that is
+ *   written in a mail program finds the answered email. The service's lists do not have Message-IDs, so a row
+ *   is added when the content of an email is fetched: the mail program has read that content.
  *
  * Rows that belong together are written in one turn (sql/database.h), so that they agree after a kill or a
  * power cut. Each row of inboxes, emails and records has a hash of its values, because SQLite does not
@@ -170,6 +172,15 @@ int cache_add_record(struct connection *connection, uint64_t record, const char 
 /* Adds a record that no email has any more to replaced_records. */
 int cache_add_replaced(struct connection *connection, uint64_t record);
 int cache_set_first_sync_done(struct connection *connection);
+
+/* A Message-ID may belong to several emails, one in each inbox that got the message. Senders choose
+ * Message-IDs, so the number of emails for each is bounded. */
+enum {
+    CACHE_MESSAGE_IDS_MAX = 1000 * 1000, /* rows; the oldest are deleted */
+    CACHE_EMAILS_OF_MESSAGE_ID_MAX = 64, /* the first ones are kept */
+    CACHE_EMAIL_ID_MAX_BYTES = 255,      /* a longer id is not added */
+};
+int cache_add_message_id(struct connection *connection, const char *message_id, const char *email_id);
 
 /* Deletes replaced records (waits for the disk). Ignores errors: a later call deletes the remaining records.
  */

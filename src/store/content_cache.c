@@ -23,7 +23,6 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/strbuf.h"
-#include "store/message_ids.h"
 #include "store/search_index.h"
 
 enum {
@@ -496,7 +495,7 @@ int content_cache_put(struct content_cache *content, const struct content_new_pa
     if (error == 0)
         error = put_part(content, writer, part, compressed, len);
     if (error == 0 && part->message_id != NULL)
-        error = message_ids_add(writer, part->message_id, part->email_id);
+        error = cache_add_message_id(writer, part->message_id, part->email_id);
     if (error == 0 && part->texts != NULL)
         error = search_index_add_pending_content(writer, part->email, part->texts);
     if (error == 0)

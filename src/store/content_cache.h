@@ -88,7 +88,7 @@ struct content_new_part {
     uint32_t email;
     const char *email_id;
     /* Written in the same transaction as the part: */
-    const char *message_id;             /* of the email (message_ids.h); or NULL */
+    const char *message_id;             /* of the email, without brackets; or NULL */
     const struct content_folder *texts; /* for the search index; or NULL */
 };
 

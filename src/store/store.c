@@ -85,26 +85,30 @@ void store_free(struct store *store)
 int store_find_by_message_id(struct store *store, const char *message_id, const char *from,
                              char **ret_email_id)
 {
-    char *email_ids[MESSAGE_IDS_EMAILS_MAX];
+    struct cache *cache = &store->cache;
+    struct connection *reader;
+    sqlite3_stmt *row = NULL;
     struct email_view email;
     struct inbox_view inbox;
-    size_t len;
-    int error = message_ids_find(&store->cache, message_id, email_ids, &len);
+    int error = cache_report_error(cache, database_take_reader(cache->database, &reader));
     if (error != 0)
         return error;
     error = -ENOENT;
-    for (size_t i = 0; i < len; i++) {
-        /* Only one inbox has the id. */
-        if (error != 0 && store_find_email_by_id(store, 0, email_ids[i], &email) &&
-            store_get_inbox(store, email.inbox, &inbox)) {
-            bool is_in_inbox = inbox.address != NULL && address_equals(inbox.address, from);
-            error = is_in_inbox ? 0 : -EXDEV;
-            if (is_in_inbox)
-                *ret_email_id = TAKE_PTR(email_ids[i]);
-        }
-        free(email_ids[i]);
+    int more = statements_begin(reader, CACHE_FIND_MESSAGE_ID, &row, "i", cache_digest(message_id));
+    for (; more > 0 && error != 0; more = query_step(row)) {
+        /* Only one inbox has the id, so 0 is as good a beginning as any. */
+        if (!store_find_email_by_id(store, 0, query_column_text(row, 0), &email) ||
+            !store_get_inbox(store, email.inbox, &inbox))
+            continue;
+        error = inbox.address != NULL && address_equals(inbox.address, from) ? 0 : -EXDEV;
     }
-    return error;
+    statements_end(row);
+    database_return_reader(reader);
+    if (error == 0) {
+        *ret_email_id = strdup(store_get_email_id(store, email.number));
+        return *ret_email_id == NULL ? -ENOMEM : 0;
+    }
+    return more < 0 ? cache_report_error(cache, more) : error;
 }
 
 void store_get_status(struct store *store, struct store_status *ret)

@@ -207,7 +207,7 @@ int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct 
 int store_find_sender(struct store *store, const char *address, char **ret_address);
 
 /* Finds the email with a Message-ID (without brackets) in the inbox with the address `from`. Only emails
- * whose content was fetched are found (message_ids.h). Waits for the disk. The caller frees *ret_email_id.
+ * whose content was fetched are found. Waits for the disk. The caller frees *ret_email_id.
  * Return: 0; -ENOENT when there is none; -EXDEV when only other inboxes have it; -ENOMEM; another -errno when
  * the cache cannot be read. */
 int store_find_by_message_id(struct store *store, const char *message_id, const char *from,

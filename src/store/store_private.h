@@ -10,7 +10,6 @@
 #include "store/cache.h"
 #include "store/contact.h"
 #include "store/index.h"
-#include "store/message_ids.h"
 #include "store/store.h"
 
 /* State that lasts from one search to the next (search.c). */

@@ -9,7 +9,7 @@
 #include "support/test.h"
 
 #include "base/file.h"
-#include "store/message_ids.h"
+#include "store/cache.h"
 #include "store/store_content.h"
 #include "unit/store/store_fixture.h"
 
@@ -32,42 +32,50 @@ static void box_release(struct box *box)
     temp_dir_release(&box->dir);
 }
 
-static void note(struct box *box, const char *message_id, const char *email_id)
+static void add_row(struct box *box, const char *message_id, const char *email_id)
 {
     struct connection *writer = NULL;
     assert_int_equal(cache_begin_write(&box->cache, &writer), 0);
-    assert_int_equal(cache_end_write(&box->cache, message_ids_add(writer, message_id, email_id)), 0);
+    assert_int_equal(cache_end_write(&box->cache, cache_add_message_id(writer, message_id, email_id)), 0);
 }
 
-/* `expected` has the ids of the emails with this Message-ID, with a blank after each. */
-static void assert_named(struct box *box, const char *message_id, const char *expected)
+/* Returns the ids of the emails with this Message-ID, with a blank after each. The caller frees them. */
+static char *find_emails(struct box *box, const char *message_id)
 {
-    char *emails[MESSAGE_IDS_EMAILS_MAX];
-    _cleanup_strbuf_ struct strbuf all = STRBUF_INIT(1 << 16);
-    size_t len = 0;
-    assert_int_equal(message_ids_find(&box->cache, message_id, emails, &len), 0);
-    for (size_t i = 0; i < len; i++) {
-        strbuf_appendf(&all, "%s ", emails[i]);
-        free(emails[i]);
-    }
-    assert_string_equal(strbuf_str(&all), expected);
+    struct connection *reader;
+    sqlite3_stmt *row;
+    struct strbuf all = STRBUF_INIT(1 << 16);
+    assert_int_equal(database_take_reader(box->cache.database, &reader), 0);
+    int more = statements_begin(reader, CACHE_FIND_MESSAGE_ID, &row, "i", cache_digest(message_id));
+    for (; more > 0; more = query_step(row))
+        strbuf_appendf(&all, "%s ", query_column_text(row, 0));
+    assert_int_equal(more, 0);
+    statements_end(row);
+    database_return_reader(reader);
+    return strbuf_take(&all, NULL);
+}
+
+static void assert_emails_of(struct box *box, const char *message_id, const char *expected)
+{
+    _cleanup_free_ char *emails = find_emails(box, message_id);
+    assert_string_equal(emails, expected);
 }
 
 TEST(message_ids_are_found_after_a_restart)
 {
     struct box box;
     box_init(&box);
-    assert_named(&box, "a@b", "");
-    note(&box, "a@b", "e2");
-    note(&box, "c@d", "e3");
-    note(&box, "a@b", "e1");
-    note(&box, "a@b", "e2");
-    assert_named(&box, "a@b", "e2 e1 ");
-    assert_named(&box, "c@d", "e3 ");
-    assert_named(&box, "A@b", "");
+    assert_emails_of(&box, "a@b", "");
+    add_row(&box, "a@b", "e2");
+    add_row(&box, "c@d", "e3");
+    add_row(&box, "a@b", "e1");
+    add_row(&box, "a@b", "e2");
+    assert_emails_of(&box, "a@b", "e2 e1 ");
+    assert_emails_of(&box, "c@d", "e3 ");
+    assert_emails_of(&box, "A@b", "");
     cache_release(&box.cache);
     assert_int_equal(cache_open(&box.cache, box.dir.fd), 0);
-    assert_named(&box, "a@b", "e2 e1 ");
+    assert_emails_of(&box, "a@b", "e2 e1 ");
     box_release(&box);
 }
 
@@ -76,37 +84,34 @@ TEST(the_oldest_message_ids_are_removed_first)
     struct box box;
     struct connection *writer = NULL;
     box_init(&box);
-    note(&box, "a@x", "a");
-    note(&box, "b@x", "b");
+    add_row(&box, "a@x", "a");
+    add_row(&box, "b@x", "b");
     assert_int_equal(cache_begin_write(&box.cache, &writer), 0);
     assert_int_equal(query_execute(writer->db, "INSERT INTO message_ids VALUES (?, 1, 'z')", "i",
-                                   (int64_t)MESSAGE_IDS_MAX),
+                                   (int64_t)CACHE_MESSAGE_IDS_MAX),
                      0);
     assert_int_equal(cache_end_write(&box.cache, 0), 0);
-    assert_named(&box, "a@x", "a ");
-    note(&box, "c@x", "c");
-    assert_named(&box, "a@x", "");
-    assert_named(&box, "b@x", "b ");
-    assert_named(&box, "c@x", "c ");
+    assert_emails_of(&box, "a@x", "a ");
+    add_row(&box, "c@x", "c");
+    assert_emails_of(&box, "a@x", "");
+    assert_emails_of(&box, "b@x", "b ");
+    assert_emails_of(&box, "c@x", "c ");
     box_release(&box);
 }
 
 TEST(the_first_emails_of_a_message_id_are_kept)
 {
     struct box box;
-    char *emails[MESSAGE_IDS_EMAILS_MAX];
+    _cleanup_strbuf_ struct strbuf expected = STRBUF_INIT(1 << 16);
     box_init(&box);
-    for (int i = 0; i < MESSAGE_IDS_EMAILS_MAX + 10; i++) {
+    for (int i = 0; i < CACHE_EMAILS_OF_MESSAGE_ID_MAX + 10; i++) {
         char id[16];
         snprintf(id, sizeof(id), "e%d", i);
-        note(&box, "a@b", id);
+        add_row(&box, "a@b", id);
+        if (i < CACHE_EMAILS_OF_MESSAGE_ID_MAX)
+            strbuf_appendf(&expected, "%s ", id);
     }
-    size_t len = 0;
-    assert_int_equal(message_ids_find(&box.cache, "a@b", emails, &len), 0);
-    assert_int_equal(len, MESSAGE_IDS_EMAILS_MAX);
-    assert_string_equal(emails[0], "e0");
-    for (size_t i = 0; i < MESSAGE_IDS_EMAILS_MAX; i++)
-        free(emails[i]);
+    assert_emails_of(&box, "a@b", strbuf_str(&expected));
     box_release(&box);
 }
 
@@ -117,8 +122,8 @@ TEST(an_email_id_that_is_too_long_is_not_added)
     memset(id, 'x', sizeof(id));
     id[256] = '\0';
     box_init(&box);
-    note(&box, "a@b", id);
-    assert_named(&box, "a@b", "");
+    add_row(&box, "a@b", id);
+    assert_emails_of(&box, "a@b", "");
     box_release(&box);
 }
 
