@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -124,7 +123,7 @@ static int parse_file(struct span content, struct invocation *invocation)
 /* Sends a message that any user may have left, with anything in it. Returns a status. */
 static int send_message(struct queue_run *run, struct invocation *invocation, const char *file_name)
 {
-    char name[MAILDROP_NAME_SIZE + sizeof(".eml")];
+    _cleanup_free_ char *name = g_strconcat(file_name, ".eml", NULL);
     if (invocation->root == NULL)
         invocation->root = run->invocation->root;
     if (strlen(file_name) >= MAILDROP_NAME_SIZE)
@@ -137,7 +136,6 @@ static int send_message(struct queue_run *run, struct invocation *invocation, co
     }
     if (run->mount < 0)
         return EX_TEMPFAIL;
-    snprintf(name, sizeof(name), "%s.eml", file_name);
     /* After a crash a message that was sent may still be in the maildrop. */
     return mount_has_message(run->mount, name) ? EX_OK : submit_to_mount(invocation, run->mount, name);
 }
