@@ -48,26 +48,12 @@ static int set_up(void **state)
     return 0;
 }
 
-static void list(struct tree_fixture *fixture, const char *path, size_t at_most, struct fixture_names *ret)
-{
-    struct tree_dir *dir = NULL;
-    *ret = (struct fixture_names){.at_most = at_most};
-    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, path), &dir), 0);
-    size_t taken;
-    do {
-        ret->taken = 0;
-        assert_int_equal(tree_read_dir(dir, ret->next, fixture_take_name, ret), 0);
-        taken = ret->taken;
-    } while (taken > 0);
-    tree_release_dir(dir);
-}
-
 TEST_WITH(each_email_is_a_file_and_a_folder_in_listings_of_any_size, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
     for (size_t at_most = 0; at_most < 7; at_most++) {
-        list(fixture, BOX, at_most, &names);
+        fixture_list(fixture, BOX, at_most, &names);
         assert_string_equal(names.text,
                             ". .. inbox.json index.jsonl " STEM ".json " REPLY ".json " STEM " " REPLY " ");
     }
@@ -88,7 +74,7 @@ TEST_WITH(folders_show_only_existing_content, set_up, fixture_tear_down)
     struct fixture_names names;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         for (size_t at_most = 0; at_most < 3; at_most++) {
-            list(fixture, cases[i].path, at_most, &names);
+            fixture_list(fixture, cases[i].path, at_most, &names);
             if (strstr(cases[i].names, "nodate") == NULL)
                 assert_string_equal(names.text, cases[i].names);
             else
@@ -223,7 +209,7 @@ TEST_WITH(lookups_in_an_inbox_fetch_no_content, set_up, fixture_tear_down)
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
     unsigned int before = fake_service_count(fixture->fake, FAKE_GET_CONTENT);
-    list(fixture, BOX, 0, &names);
+    fixture_list(fixture, BOX, 0, &names);
     fixture_ino(fixture, BOX "/" STEM);
     fixture_ino(fixture, BOX "/" REPLY);
     assert_int_equal(fake_service_count(fixture->fake, FAKE_GET_CONTENT), before);

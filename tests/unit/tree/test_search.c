@@ -41,15 +41,6 @@ static void search_for(struct tree_fixture *fixture, int number)
     cancel_release(&cancel);
 }
 
-static void list(struct tree_fixture *fixture, struct fixture_names *ret)
-{
-    struct tree_dir *dir = NULL;
-    *ret = (struct fixture_names){.at_most = 0};
-    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, "search"), &dir), 0);
-    assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, ret), 0);
-    tree_release_dir(dir);
-}
-
 TEST_WITH(a_query_keeps_its_inode_until_its_removal, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
@@ -107,13 +98,13 @@ TEST_WITH(only_the_latest_queries_keep_their_results, fixture_set_up, fixture_te
     search_for(fixture, 0);
     for (int i = 1; i <= QUERIES_SHOWN; i++)
         search_for(fixture, i);
-    list(fixture, &names);
+    fixture_list(fixture, "search", 0, &names);
     assert_int_equal(names.taken, 2 + QUERIES_SHOWN);
     assert_null(strstr(names.text, "query 0 "));
     assert_non_null(strstr(names.text, "query 1 "));
     /* A new search lists a query again. */
     search_for(fixture, 0);
-    list(fixture, &names);
+    fixture_list(fixture, "search", 0, &names);
     assert_int_equal(names.taken, 2 + QUERIES_SHOWN);
     assert_non_null(strstr(names.text, "query 0 "));
     assert_null(strstr(names.text, "query 1 "));
@@ -122,8 +113,7 @@ TEST_WITH(only_the_latest_queries_keep_their_results, fixture_set_up, fixture_te
 TEST_WITH(hits_of_equal_names_get_numbers, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
-    struct fixture_names names = {.at_most = 0};
-    struct tree_dir *dir = NULL;
+    struct fixture_names names;
     char *reason = NULL;
     for (int i = 2; i <= 4; i++) {
         char json[128];
@@ -136,9 +126,7 @@ TEST_WITH(hits_of_equal_names_get_numbers, fixture_set_up, fixture_tear_down)
         fake_service_add_simple_email(fixture->fake, json, id, "Twin");
     }
     assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
-    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, "search/twin"), &dir), 0);
-    assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
-    tree_release_dir(dir);
+    fixture_list(fixture, "search/twin", 0, &names);
     assert_string_equal(names.text, ". .. .search.json 20261120T100000Z_twin_4d81d4dd-2.json "
                                     "20261120T100000Z_twin_4d81d4dd-3.json "
                                     "20261120T100000Z_twin_4d81d4dd.json ");
@@ -189,11 +177,8 @@ TEST_WITH(a_query_is_not_freed_during_its_search, fixture_set_up, fixture_tear_d
 
 static size_t count_listed(struct tree_fixture *fixture, const struct tree_caller *caller, uint64_t ino)
 {
-    struct fixture_names names = {.at_most = 0};
-    struct tree_dir *dir = NULL;
-    assert_int_equal(tree_open_dir(fixture->tree, caller, ino, &dir), 0);
-    assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
-    tree_release_dir(dir);
+    struct fixture_names names;
+    fixture_list_ino(fixture, caller, ino, 0, &names);
     return names.taken;
 }
 
@@ -257,15 +242,12 @@ TEST_WITH(only_a_lookup_of_a_name_outside_the_answer_causes_a_search, fixture_se
           fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
-    struct fixture_names names = {.at_most = 0};
+    struct fixture_names names;
     struct tree_entry query;
     struct tree_entry entry;
-    struct tree_dir *dir = NULL;
     uint64_t search = fixture_ino(fixture, "search");
     assert_int_equal(tree_lookup(fixture->tree, &any_caller, search, "hello", &query), 0);
-    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, query.ino, &dir), 0);
-    assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
-    tree_release_dir(dir);
+    fixture_list_ino(fixture, &any_caller, query.ino, 0, &names);
     names.text[strlen(names.text) - 1] = '\0';
     const char *name = strrchr(names.text, ' ') + 1;
     assert_non_null(strstr(name, "_hello_"));

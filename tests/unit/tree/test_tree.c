@@ -21,24 +21,6 @@
 
 static const char inbox[] = "inboxes/alice@inbox.example";
 
-static void list(struct tree_fixture *fixture, const char *path, size_t at_most, struct fixture_names *ret)
-{
-    struct tree_dir *dir = NULL;
-    *ret = (struct fixture_names){.at_most = at_most};
-    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, path), &dir), 0);
-    size_t before;
-    do {
-        before = ret->taken;
-        ret->taken = 0;
-        assert_int_equal(tree_read_dir(dir, ret->next, fixture_take_name, ret), 0);
-        ret->taken += before;
-        assert_true(ret->taken < 100); /* ends the loop if positions repeat */
-        if (at_most > 0)
-            ret->at_most = at_most;
-    } while (at_most > 0 && ret->taken > before);
-    tree_release_dir(dir);
-}
-
 static const struct {
     const char *path;
     mode_t mode;
@@ -109,18 +91,18 @@ TEST_WITH(folders_list_their_entries, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
-    list(fixture, "", 0, &names);
+    fixture_list(fixture, "", 0, &names);
     assert_string_equal(names.text,
                         ". .. README status.json events.jsonl inboxes search drafts outbox sent failed "
                         "attachments ");
-    list(fixture, "inboxes", 0, &names);
+    fixture_list(fixture, "inboxes", 0, &names);
     assert_string_equal(names.text, ". .. alice@inbox.example ");
-    list(fixture, inbox, 0, &names);
+    fixture_list(fixture, inbox, 0, &names);
     assert_memory_equal(names.text, ". .. inbox.json index.jsonl 2026", 32);
     assert_non_null(strstr(names.text, "_hello_3c90c3cc.json "));
-    list(fixture, "outbox", 0, &names);
+    fixture_list(fixture, "outbox", 0, &names);
     assert_string_equal(names.text, ". .. ");
-    list(fixture, "drafts", 0, &names);
+    fixture_list(fixture, "drafts", 0, &names);
     assert_non_null(strstr(names.text, "draft "));
 }
 
@@ -131,8 +113,8 @@ TEST_WITH(a_listing_in_small_parts_has_the_same_names, fixture_set_up, fixture_t
     for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
         struct fixture_names whole;
         struct fixture_names parts;
-        list(fixture, folders[i], 0, &whole);
-        list(fixture, folders[i], 1, &parts);
+        fixture_list(fixture, folders[i], 0, &whole);
+        fixture_list(fixture, folders[i], 1, &parts);
         assert_string_equal(parts.text, whole.text);
     }
 }
@@ -415,11 +397,8 @@ TEST_WITH(each_folder_allows_only_its_operations, fixture_set_up, fixture_tear_d
 
 static void find_email(struct tree_fixture *fixture, char *name, size_t size)
 {
-    struct fixture_names names = {.at_most = 0};
-    struct tree_dir *dir = NULL;
-    assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, inbox), &dir), 0);
-    assert_int_equal(tree_read_dir(dir, 0, fixture_take_name, &names), 0);
-    tree_release_dir(dir);
+    struct fixture_names names;
+    fixture_list(fixture, inbox, 0, &names);
     const char *email = strstr(names.text, "20");
     assert_non_null(email);
     snprintf(name, size, "%.*s", (int)strcspn(email, " "), email);

@@ -176,7 +176,7 @@ static inline char *fixture_read(struct tree_fixture *fixture, const char *path)
 struct fixture_names {
     char text[4096]; /* names, each followed by a space */
     size_t at_most;  /* names that one tree_read_dir() may return; 0 for all */
-    size_t taken;
+    size_t taken;    /* names that tree_read_dir() has returned */
     uint64_t next;
 };
 
@@ -191,6 +191,30 @@ static inline bool fixture_take_name(void *context, const char *name, const stru
     names->taken++;
     names->next = next;
     return true;
+}
+
+/* Lists a folder, with as many calls of tree_read_dir() as `at_most` requires. */
+static inline void fixture_list_ino(struct tree_fixture *fixture, const struct tree_caller *caller,
+                                    uint64_t ino, size_t at_most, struct fixture_names *ret)
+{
+    struct tree_dir *dir = NULL;
+    size_t taken = 0;
+    *ret = (struct fixture_names){.at_most = at_most};
+    assert_int_equal(tree_open_dir(fixture->tree, caller, ino, &dir), 0);
+    do {
+        ret->taken = 0;
+        assert_int_equal(tree_read_dir(dir, ret->next, fixture_take_name, ret), 0);
+        taken += ret->taken;
+        assert_true(taken < 100); /* ends the loop if positions repeat */
+    } while (at_most > 0 && ret->taken > 0);
+    ret->taken = taken;
+    tree_release_dir(dir);
+}
+
+static inline void fixture_list(struct tree_fixture *fixture, const char *path, size_t at_most,
+                                struct fixture_names *ret)
+{
+    fixture_list_ino(fixture, &any_caller, fixture_ino(fixture, path), at_most, ret);
 }
 
 #endif
