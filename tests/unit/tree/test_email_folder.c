@@ -35,15 +35,11 @@ static void put_content(struct tree_fixture *fixture)
 
 static int set_up(void **state)
 {
-    char *reason = NULL;
     fixture_content_bytes = UINT64_C(1) << 20;
     fixture_set_up(state);
     struct tree_fixture *fixture = *state;
     put_content(fixture);
-    for (int i = 0; i < 2000 && !store_has_raw(fixture->store); i++) {
-        assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
-        usleep(5000);
-    }
+    fixture_await(fixture, store_has_raw);
     assert_true(store_has_content(fixture->store));
     return 0;
 }

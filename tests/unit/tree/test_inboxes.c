@@ -185,7 +185,6 @@ TEST_WITH(a_change_of_an_email_makes_its_passed_content_outdated, fixture_set_up
     struct email_view view;
     struct tree_data handed;
     char path[512];
-    char *reason = NULL;
     assert_true(store_get_email(fixture->store, 0, &view));
     snprintf(path, sizeof(path), "inboxes/alice@inbox.example/%s", view.name);
     struct tree_handle *handle = open_for_reading(fixture, path);
@@ -196,7 +195,7 @@ TEST_WITH(a_change_of_an_email_makes_its_passed_content_outdated, fixture_set_up
                                "{\"id\": \"3c90c3cc-0d44\", \"inbox_id\": \"i1\", \"subject\": \"Hullo\", "
                                "\"date\": \"2026-11-20T10:00:00Z\", "
                                "\"from_address\": {\"address\": \"bob@sender.example\", \"name\": null}}");
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fixture_sync(fixture);
     assert_false(tree_is_first_content_current(handle));
     tree_release(handle);
 }

@@ -25,21 +25,6 @@ static void add_message(struct tree_fixture *fixture, const char *id, const char
     fake_service_set_bytes(fixture->fake, id, NULL, raw, strlen(raw));
 }
 
-static void sync_all(struct tree_fixture *fixture)
-{
-    char *reason = NULL;
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
-}
-
-static void wait_for_raw(struct tree_fixture *fixture)
-{
-    for (int i = 0; i < 2000 && !store_has_raw(fixture->store); i++) {
-        sync_all(fixture);
-        usleep(5000);
-    }
-    assert_true(store_has_raw(fixture->store));
-}
-
 /* The inbox has three emails; the service has no raw message of the third. */
 static int set_up(void **state)
 {
@@ -49,9 +34,9 @@ static int set_up(void **state)
     fake_service_add_simple_email(fixture->fake, "i1", "4d81d4dd-0d44", "second");
     add_message(fixture, "3c90c3cc-0d44", "first, raw");
     add_message(fixture, "4d81d4dd-0d44", "the second one");
-    wait_for_raw(fixture);
+    fixture_await(fixture, store_has_raw);
     fake_service_add_simple_email(fixture->fake, "i1", "5e92e5ee-0d44", "third");
-    sync_all(fixture);
+    fixture_sync(fixture);
     return 0;
 }
 
@@ -186,7 +171,7 @@ TEST_WITH(all_messages_of_a_large_inbox_are_listed, set_up, fixture_tear_down)
         snprintf(id, sizeof(id), "%08x-0d44", i);
         fake_service_add_simple_email(fixture->fake, "i1", id, "one of many");
     }
-    sync_all(fixture);
+    fixture_sync(fixture);
     assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, BOX "/new"), &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, count_message, &count), 0);
     tree_release_dir(dir);
@@ -333,7 +318,7 @@ TEST_WITH(rm_marks_a_message_as_trashed_and_a_second_rm_removes_it, set_up, fixt
     assert_int_equal(list(fixture, BOX "/cur", 0).count, 0);
     /* New mail does not get the number of a removed message. */
     fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
-    sync_all(fixture);
+    fixture_sync(fixture);
     listing = list(fixture, BOX "/new", 0);
     assert_int_equal(listing.count, 2);
     assert_string_equal(listing.by_uid[1].name, "");
@@ -374,7 +359,7 @@ TEST_WITH(new_mail_changes_the_time_of_new_before_a_listing, set_up, fixture_tea
     uint64_t new = fixture_ino(fixture, BOX "/new");
     struct tree_attributes attributes;
     fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
-    sync_all(fixture);
+    fixture_sync(fixture);
     assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, new, &attributes), 0);
     assert_true(is_later(attributes.stat.st_mtim, new_time));
     assert_int_equal(list(fixture, BOX "/new", 0).count, 4);
@@ -404,7 +389,7 @@ TEST_WITH(each_change_moves_the_time_of_new_forward, set_up_with_fake_clock,
         assert_true(is_later(marked, before));
         snprintf(id, sizeof(id), "a%07d-0d44", i);
         fake_service_add_simple_email(fixture->fake, "i1", id, "Hello");
-        sync_all(fixture);
+        fixture_sync(fixture);
         /* The time is right before and after a lookup of the folder. */
         assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, new, &attributes), 0);
         assert_true(is_later(attributes.stat.st_mtim, marked));
@@ -423,7 +408,7 @@ TEST_WITH(a_new_inbox_changes_the_time_of_the_folder_maildir, set_up, fixture_te
         sched_yield();
     fake_service_add_inbox(fixture->fake,
                            "{\"id\":\"i9\",\"name\":\"zoe\",\"email_address\":\"zoe@inbox.example\"}");
-    sync_all(fixture);
+    fixture_sync(fixture);
     assert_int_equal(list(fixture, "maildir/zoe@inbox.example/new", 0).count, 0);
     assert_true(is_later(mtime_of(fixture, "maildir"), before));
 }
@@ -438,9 +423,9 @@ TEST_WITH(returned_mail_has_its_former_name, set_up_with_fake_clock, fixture_tea
     assert_int_equal(tree_lookup(fixture->tree, &any_caller, new, listing.by_uid[2].name, &entry), 0);
     struct timespec before = mtime_of(fixture, BOX "/new");
     fake_service_remove_email(fixture->fake, "4d81d4dd-0d44");
-    sync_all(fixture);
+    fixture_sync(fixture);
     fake_clock_advance(&fixture_fake_clock, INDEX_CONFIRM_MS);
-    sync_all(fixture);
+    fixture_sync(fixture);
     struct tree_handle *handle = NULL;
     struct tree_entry again;
     assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, entry.ino, &attributes), -ENOENT);
@@ -450,7 +435,7 @@ TEST_WITH(returned_mail_has_its_former_name, set_up_with_fake_clock, fixture_tea
     assert_int_equal(list(fixture, BOX "/new", 0).count, 2);
 
     fake_service_add_simple_email(fixture->fake, "i1", "4d81d4dd-0d44", "second");
-    sync_all(fixture);
+    fixture_sync(fixture);
     assert_string_equal(list(fixture, BOX "/new", 0).by_uid[2].name, listing.by_uid[2].name);
 }
 
@@ -480,11 +465,11 @@ TEST_WITH(the_path_of_announced_mail_can_be_created, set_up, fixture_tear_down)
     char path[256];
     tree_set_listener(fixture->tree, &listener);
     fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
-    sync_all(fixture);
+    fixture_sync(fixture);
     assert_int_equal(appeared.count, 0); /* no program has listed the Maildir */
     assert_int_equal(list(fixture, BOX "/new", 0).count, 4);
     fake_service_add_simple_email(fixture->fake, "i1", "70b407aa-0d44", "fifth");
-    sync_all(fixture);
+    fixture_sync(fixture);
     tree_set_listener(fixture->tree, NULL);
     assert_int_equal(appeared.count, 1);
     assert_int_equal(tree_find_announced(fixture->tree, appeared.inos[0], path, sizeof(path)), 0);
@@ -528,12 +513,12 @@ TEST_WITH(added_and_removed_mail_invalidates_the_listing_of_new, set_up_with_fak
     assert_int_equal(list(fixture, BOX "/new", 0).count, 3);
     assert_int_equal(invalidated.count, 0);
     fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "fourth");
-    sync_all(fixture);
+    fixture_sync(fixture);
     size_t of_new_mail = invalidated.count;
     fake_service_remove_email(fixture->fake, "4d81d4dd-0d44");
-    sync_all(fixture);
+    fixture_sync(fixture);
     fake_clock_advance(&fixture_fake_clock, INDEX_CONFIRM_MS);
-    sync_all(fixture);
+    fixture_sync(fixture);
     tree_set_listener(fixture->tree, NULL);
     assert_true(of_new_mail > 0);
     assert_true(invalidated.count > of_new_mail);
@@ -561,9 +546,9 @@ TEST_WITH(marked_and_removed_mail_is_not_announced, set_up_with_fake_clock, fixt
     assert_int_equal(tree_create_announced(fixture->tree, new, listing.by_uid[1].name, &entry, &handle),
                      -ENOENT);
     fake_service_remove_email(fixture->fake, "4d81d4dd-0d44");
-    sync_all(fixture);
+    fixture_sync(fixture);
     fake_clock_advance(&fixture_fake_clock, INDEX_CONFIRM_MS);
-    sync_all(fixture);
+    fixture_sync(fixture);
     assert_int_equal(tree_find_announced(fixture->tree, inos[2], path, sizeof(path)), -ENOENT);
     assert_int_equal(tree_create_announced(fixture->tree, new, listing.by_uid[2].name, &entry, &handle),
                      -ENOENT);
@@ -657,7 +642,7 @@ TEST_WITH(uidvalidity_of_an_empty_maildir_reserves_a_thousand_numbers, set_up, f
     unsigned int taken = 0;
     fake_service_add_inbox(fixture->fake,
                            "{\"id\": \"i9\", \"name\": \"new\", \"email_address\": \"new@inbox.example\"}");
-    sync_all(fixture);
+    fixture_sync(fixture);
     _cleanup_free_ char *text = fixture_read(fixture, "maildir/new@inbox.example/.uidvalidity");
     assert_int_equal(sscanf(text, "%*u\n%u\n", &taken), 1);
     assert_int_equal(taken, 1000);

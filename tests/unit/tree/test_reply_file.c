@@ -20,7 +20,6 @@ static const struct tree_caller somebody = {.pid = 4712};
 
 static int set_up(void **state)
 {
-    char *reason = NULL;
     fixture_content_bytes = UINT64_C(1) << 20;
     fixture_set_up(state);
     struct tree_fixture *fixture = *state;
@@ -30,11 +29,7 @@ static int set_up(void **state)
                              "\"from_address\":{\"address\":\"bob@x.example\",\"name\":null}}");
     fake_service_set_content(fixture->fake, "4d81d4dd-0d44",
                              "{\"id\":\"4d81d4dd-0d44\",\"plain_text\":\"x\"}");
-    for (int i = 0; i < 2000 && !store_has_content(fixture->store); i++) {
-        assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
-        usleep(5000);
-    }
-    assert_true(store_has_content(fixture->store));
+    fixture_await(fixture, store_has_content);
     return 0;
 }
 
@@ -127,9 +122,8 @@ TEST_WITH(opening_a_reply_file_fails_if_the_content_cannot_be_fetched, set_up, f
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = NULL;
-    char *reason = NULL;
     fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "Unread");
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fixture_sync(fixture);
     uint64_t reply =
         fixture_ino(fixture, "inboxes/alice@inbox.example/20261120T100000Z_unread_6fa3f6ff/reply");
     finish(open_reply(fixture, "reply", O_WRONLY));
@@ -144,12 +138,11 @@ TEST_WITH(fallocate_of_a_new_reply_file_can_be_interrupted, set_up, fixture_tear
     struct cancel cancel;
     struct tree_entry entry;
     struct tree_handle *handle = NULL;
-    char *reason = NULL;
     fake_service_add_simple_email(fixture->fake, "i1", "5e92e5ee-0d44", "Slow");
     fake_service_set_content(fixture->fake, "5e92e5ee-0d44",
                              "{\"id\":\"5e92e5ee-0d44\",\"plain_text\":\"x\"}");
     fake_service_close_gate(fixture->fake, FAKE_GET_CONTENT);
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fixture_sync(fixture);
     uint64_t folder = fixture_ino(fixture, "inboxes/alice@inbox.example/20261120T100000Z_slow_5e92e5ee");
     cancel_init(&cancel);
     cancel_set(&cancel);
@@ -199,13 +192,12 @@ TEST_WITH(each_appending_writer_continues_its_own_text, set_up, fixture_tear_dow
 TEST_WITH(a_reply_without_a_recipient_fails_with_a_reason, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
-    char *reason = NULL;
     fake_service_add_simple_email(fixture->fake, "i1", "6fa3f6ff-0d44", "Odd");
     fake_service_set_content(fixture->fake, "6fa3f6ff-0d44",
                              "{\"id\":\"6fa3f6ff-0d44\",\"plain_text\":\"x\","
                              "\"from_address\":{\"address\":\"bob@x.example\",\"name\":null},"
                              "\"reply_to_addresses\":[{\"address\":\"who?\",\"name\":null}]}");
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fixture_sync(fixture);
     static const char path[] = "inboxes/alice@inbox.example/20261120T100000Z_odd_6fa3f6ff/reply";
     struct tree_handle *handle = NULL;
     assert_int_equal(tree_open(fixture->tree, &any_caller, fixture_ino(fixture, path), O_WRONLY, &handle), 0);

@@ -114,7 +114,6 @@ TEST_WITH(hits_of_equal_names_get_numbers, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct fixture_names names;
-    char *reason = NULL;
     for (int i = 2; i <= 4; i++) {
         char json[128];
         char id[32];
@@ -125,7 +124,7 @@ TEST_WITH(hits_of_equal_names_get_numbers, fixture_set_up, fixture_tear_down)
         snprintf(id, sizeof(id), "4d81d4dd-%d", i);
         fake_service_add_simple_email(fixture->fake, json, id, "Twin");
     }
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fixture_sync(fixture);
     fixture_list(fixture, "search/twin", 0, &names);
     assert_string_equal(names.text, ". .. .search.json 20261120T100000Z_twin_4d81d4dd-2.json "
                                     "20261120T100000Z_twin_4d81d4dd-3.json "
@@ -189,14 +188,13 @@ TEST_WITH(a_process_that_listed_search_sees_new_mail_some_seconds_later, fixture
     struct cancel cancel;
     const struct tree_caller caller = {.pid = 77, .cancel = &cancel};
     struct tree_entry query;
-    char *reason = NULL;
     uint64_t search = fixture_ino(fixture, "search");
     cancel_init(&cancel);
     assert_int_equal(tree_lookup(fixture->tree, &caller, search, "hello", &query), 0);
     size_t before = count_listed(fixture, &caller, query.ino);
     (void)count_listed(fixture, &caller, search);
     fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1", "Hello again");
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fixture_sync(fixture);
     size_t after = before;
     for (int i = 0; i < 500 && after == before; i++) {
         fake_clock_advance(&fixture_fake_clock, 11000);

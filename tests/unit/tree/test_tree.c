@@ -308,10 +308,9 @@ static void changed(void *context, uint64_t ino, const char *gone_name)
 
 static void sync_removal(struct tree_fixture *fixture)
 {
-    char *reason = NULL;
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fixture_sync(fixture);
     fake_clock_advance(&fixture_fake_clock, INDEX_CONFIRM_MS);
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fixture_sync(fixture);
 }
 
 TEST_WITH(added_and_removed_mail_notifies_the_listener, fixture_set_up_with_fake_clock,
@@ -320,11 +319,10 @@ TEST_WITH(added_and_removed_mail_notifies_the_listener, fixture_set_up_with_fake
     struct tree_fixture *fixture = *state;
     struct notified notified = {.folder = fixture_ino(fixture, inbox)};
     const struct tree_listener listener = {.changed = changed, .context = &notified};
-    char *reason = NULL;
     tree_set_listener(fixture->tree, &listener);
 
     fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1", "Second");
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fixture_sync(fixture);
     tree_set_listener(fixture->tree, NULL);
     assert_true(notified.count > 0);
     assert_string_equal(notified.gone, "");
@@ -562,11 +560,10 @@ static void send_elsewhere(struct tree_fixture *fixture, const char *id)
 {
     static const struct service_capabilities extended = {.inbox_list = CAPABILITY_PRESENT};
     char json[128];
-    char *reason = NULL;
     snprintf(json, sizeof(json), "{\"id\": \"%s\", \"date\": \"2026-11-20T10:00:00Z\"}", id);
     fake_service_set_capabilities(fixture->fake, &extended);
     fake_service_add_outbound(fixture->fake, "i1", json);
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fixture_sync(fixture);
 }
 
 static void remove_sent(struct tree_fixture *fixture, const char *name)
@@ -818,16 +815,15 @@ TEST_WITH(new_mail_is_announced_once_with_its_path, fixture_set_up_with_fake_clo
     struct appeared_path last = {.count = 0};
     struct tree_entry entry;
     const struct tree_listener listener = {.appeared = appeared, .context = &last};
-    char *reason = NULL;
     tree_set_listener(fixture->tree, &listener);
     fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1", "Second");
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fixture_sync(fixture);
+    fixture_sync(fixture);
     fake_service_remove_email(fixture->fake, "ffffffff-1");
     sync_removal(fixture);
     fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1",
                                   "Second"); /* a returned email is not announced */
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fixture_sync(fixture);
     assert_int_equal(fixture_find(fixture, last.path, &entry), 0);
     fake_service_remove_email(fixture->fake, "ffffffff-1");
     sync_removal(fixture);
@@ -896,11 +892,10 @@ TEST_WITH(stat_of_status_json_is_at_most_a_second_old, fixture_set_up_with_fake_
           fixture_tear_down_with_fake_clock)
 {
     struct tree_fixture *fixture = *state;
-    char *reason = NULL;
     int64_t before = status_changed_ms(fixture);
     fake_service_add_simple_email(fixture->fake, "i1", "4d81d4dd-0d44", "second");
     fake_clock_advance(&fixture_fake_clock, 10);
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fixture_sync(fixture);
     assert_int_equal(status_changed_ms(fixture), before);
     fake_clock_advance(&fixture_fake_clock, 1000);
     assert_int_equal(status_changed_ms(fixture), before + 1010);
@@ -930,7 +925,7 @@ TEST_WITH(an_online_event_sends_the_queue_at_once, fixture_set_up_with_fake_cloc
     assert_int_equal(fake_service_count_sent(fixture->fake, false), 0);
     unsigned int before = fake_service_count(fixture->fake, FAKE_SEND);
     fake_service_set_reachable(fixture->fake, true);
-    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+    fixture_sync(fixture);
     fake_service_wait_count(fixture->fake, FAKE_SEND, before + 1);
     assert_int_equal(fake_service_count_sent(fixture->fake, false), 1);
 }

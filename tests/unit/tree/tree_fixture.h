@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -128,6 +129,22 @@ static inline int fixture_tear_down_with_fake_clock(void **state)
     fixture_clock = NULL;
     fake_clock_release(&fixture_fake_clock);
     return error;
+}
+
+static inline void fixture_sync(struct tree_fixture *fixture)
+{
+    char *reason = NULL;
+    assert_int_equal(store_sync(fixture->store, NULL, NULL, &reason), 0);
+}
+
+/* Syncs until `has` returns true: store_has_content() or store_has_raw(). */
+static inline void fixture_await(struct tree_fixture *fixture, bool (*has)(struct store *store))
+{
+    for (int i = 0; i < 2000 && !has(fixture->store); i++) {
+        fixture_sync(fixture);
+        usleep(5000);
+    }
+    assert_true(has(fixture->store));
 }
 
 /* Looks up a path from the root. Return: 0 and the entry; the error of tree_lookup(). */
