@@ -226,17 +226,11 @@ static void take_hit(void *context, uint32_t email)
 
 /* ---------------------------------------------------------------- the local index */
 
-static bool is_cancelled(void *context)
-{
-    const struct search *search = context;
-    return cancel_is_set(search->cancel);
-}
-
 /* Adds the hits of the search index for `part` to `hits`. Returns false if some may be missing. */
 static bool find_locally(struct search *search, const struct search_query *part, struct search_hits *hits)
 {
     search->taking = hits;
-    return search_index_find(&search->store->cache, part, take_hit, is_cancelled, search) == 0;
+    return search_index_find(&search->store->cache, part, take_hit, search, search->cancel) == 0;
 }
 
 /* Indexes the pending emails, for at most a second. Returns false if some remain. */
@@ -257,7 +251,7 @@ static bool add_emails_of_inbox(struct search *search, const struct inbox_view *
     uint64_t position = 0;
     size_t len;
     _cleanup_free_ char *name = search_fold(inbox->name);
-    while (name != NULL && !is_cancelled(search) &&
+    while (name != NULL && !cancel_is_set(search->cancel) &&
            (len = store_list_emails(search->store, inbox->number, position, emails, positions,
                                     EMAILS_AT_ONCE)) > 0) {
         position = positions[len - 1];
@@ -265,7 +259,7 @@ static bool add_emails_of_inbox(struct search *search, const struct inbox_view *
             if (search_query_matches_facts(search->query, name, emails[i].date_ms))
                 g_hash_table_add(search->local.emails, GUINT_TO_POINTER(emails[i].number));
     }
-    return name != NULL && !is_cancelled(search);
+    return name != NULL && !cancel_is_set(search->cancel);
 }
 
 /* Returns true if the query has terms of attachments, and an email without fetched content, whose attachments

@@ -127,7 +127,7 @@ int search_index_process_pending(struct cache *cache)
 
 enum {
     MATCH_MAX_BYTES = 64 * 1024,
-    STEPS_BETWEEN_LOOKS = 2000, /* SQLite instructions between calls of `stop`: less than 1 ms */
+    STEPS_BETWEEN_CHECKS = 2000, /* SQLite instructions between calls of check_cancel(): less than 1 ms */
 };
 
 /* Quotes each term as an FTS5 string, in which only quotes have a meaning; terms have no quotes. A "*" after
@@ -161,21 +161,14 @@ static char *match_expression(const struct search_query *query)
     return strbuf_take(&text, NULL);
 }
 
-struct finding {
-    search_stop stop;
-    void *context;
-};
-
-static int check_stop(void *context)
+static int check_cancel(void *cancel)
 {
-    const struct finding *finding = context;
-    return finding->stop(finding->context) ? 1 : 0;
+    return cancel_is_set(cancel) ? 1 : 0;
 }
 
 int search_index_find(struct cache *cache, const struct search_query *query, search_hit_sink sink,
-                      search_stop stop, void *context)
+                      void *context, struct cancel *cancel)
 {
-    struct finding finding = {.stop = stop, .context = context};
     struct connection *connection = NULL;
     sqlite3_stmt *row = NULL;
     _cleanup_free_ char *expression = match_expression(query);
@@ -184,12 +177,12 @@ int search_index_find(struct cache *cache, const struct search_query *query, sea
     int error = cache_report_error(cache, database_take_reader(cache->database, &connection));
     if (error != 0)
         return error;
-    sqlite3_progress_handler(connection->db, STEPS_BETWEEN_LOOKS, check_stop, &finding);
+    sqlite3_progress_handler(connection->db, STEPS_BETWEEN_CHECKS, check_cancel, cancel);
     int more = statements_begin(connection, CACHE_SEARCH, &row, "s", expression);
     for (; more > 0; more = query_step(row))
         sink(context, (uint32_t)sqlite3_column_int64(row, 0));
     statements_end(row);
     sqlite3_progress_handler(connection->db, 0, NULL, NULL);
     database_return_reader(connection);
-    return more < 0 && stop(context) ? -EINTR : cache_report_error(cache, more);
+    return more < 0 && cancel_is_set(cancel) ? -EINTR : cache_report_error(cache, more);
 }

@@ -12,8 +12,6 @@
 #ifndef INBOXFS_STORE_SEARCH_INDEX_H
 #define INBOXFS_STORE_SEARCH_INDEX_H
 
-#include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "mail/content_folder.h"
@@ -42,13 +40,10 @@ int search_index_process_pending(struct cache *cache);
 /* Receives a hit. */
 typedef void (*search_hit_sink)(void *context, uint32_t email);
 
-/* Returns true if the search is to end. Called about every millisecond. */
-typedef bool (*search_stop)(void *context);
-
 /* Finds the emails that match at least one term of each group of the query, in no particular order. The query
  * has at least one term, and no facts. Ignores is_negated. May be called from any thread. Return: 0;
- * -EINTR when `stop` returned true; -errno when the cache cannot be read. */
+ * -EINTR when `cancel` was set; -errno when the cache cannot be read. */
 int search_index_find(struct cache *cache, const struct search_query *query, search_hit_sink sink,
-                      search_stop stop, void *context);
+                      void *context, struct cancel *cancel);
 
 #endif

@@ -19,7 +19,6 @@ struct fixture {
     struct cache cache;
     uint64_t next_record;
     struct strbuf found;
-    bool stops;
 };
 
 static int set_up(void **state)
@@ -87,12 +86,6 @@ static void take(void *context, uint32_t email)
     strbuf_appendf(&fixture->found, "%s%c", fixture->found.len > 0 ? " " : "", (char)('a' + email));
 }
 
-static bool look(void *context)
-{
-    const struct fixture *fixture = context;
-    return fixture->stops;
-}
-
 static void parse(const char *text, struct search_query *ret_query)
 {
     _cleanup_free_ char *reason = NULL;
@@ -105,7 +98,7 @@ static const char *find(struct fixture *fixture, const char *text)
     struct search_query query;
     strbuf_clear(&fixture->found);
     parse(text, &query);
-    assert_int_equal(search_index_find(&fixture->cache, &query, take, look, fixture), 0);
+    assert_int_equal(search_index_find(&fixture->cache, &query, take, fixture, NULL), 0);
     search_query_release(&query);
     return strbuf_str(&fixture->found);
 }
@@ -330,8 +323,11 @@ TEST_WITH(a_cancelled_search_ends, set_up, tear_down)
     for (uint32_t i = 3; i < 5000; i++)
         note(fixture, i, "{\"subject\": \"one of many\"}");
     catch_up(fixture);
-    fixture->stops = true;
+    struct cancel cancel;
+    cancel_init(&cancel);
+    cancel_set(&cancel);
     parse("many", &query);
-    assert_int_equal(search_index_find(&fixture->cache, &query, take, look, fixture), -EINTR);
+    assert_int_equal(search_index_find(&fixture->cache, &query, take, fixture, &cancel), -EINTR);
+    cancel_release(&cancel);
     search_query_release(&query);
 }
