@@ -243,7 +243,7 @@ static void query_service(struct check *check, struct mail_service *service)
 
 static void check_service(struct check *check)
 {
-    const struct api_config config = {
+    const struct http_config config = {
         .base_url = check->base, .api_key = check->key, .ca_path = check->options->ca_file};
     struct mail_service *service = NULL;
     _cleanup_free_ char *reason = NULL;

@@ -107,7 +107,7 @@ int mail_account_read_key(const struct options *options, char **ret_key, char **
 }
 
 /* Returns 0 or -errno, which is logged. */
-static int make_service(const struct api_config *config, struct mail_account *account)
+static int make_service(const struct http_config *config, struct mail_account *account)
 {
     int error = api_service_new(config, &account->service);
     if (error != 0)
@@ -237,9 +237,9 @@ static int open_local(const struct options *options, struct mail_account *accoun
         log_error("cannot read the local service's key: %s", strerror(-error));
         return error;
     }
-    const struct api_config api_config = {
+    const struct http_config config = {
         .base_url = LOCAL_BASE_URL, .unix_socket = listen + strlen("unix:"), .api_key = key};
-    return make_service(&api_config, account);
+    return make_service(&config, account);
 }
 
 /* ---------------------------------------------------------------- a service elsewhere */
@@ -298,7 +298,7 @@ static int open_remote(const struct options *options, struct mail_account *accou
     }
     if ((error = open_state(options, account->shown_source, key, account)) != 0)
         return error;
-    const struct api_config config = {
+    const struct http_config config = {
         .base_url = account->shown_source, .api_key = key, .ca_path = options->ca_file};
     return make_service(&config, account);
 }

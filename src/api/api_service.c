@@ -959,7 +959,7 @@ static const struct mail_service_ops api_ops = {
     .get_counters = get_counters,
 };
 
-int api_service_new(const struct api_config *config, struct mail_service **ret_service)
+int api_service_new(const struct http_config *config, struct mail_service **ret_service)
 {
     _cleanup_free_ char *base = NULL;
     _cleanup_free_ char *reason = NULL;
@@ -969,10 +969,8 @@ int api_service_new(const struct api_config *config, struct mail_service **ret_s
     struct api_service *api = calloc(1, sizeof(*api));
     if (api == NULL)
         return -ENOMEM;
-    const struct http_config http = {.base_url = base,
-                                     .unix_socket = config->unix_socket,
-                                     .api_key = config->api_key,
-                                     .ca_path = config->ca_path};
+    struct http_config http = *config;
+    http.base_url = base;
     rc = http_client_new(&http, &api->http);
     if (rc < 0) {
         free(api);

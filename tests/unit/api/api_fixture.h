@@ -34,7 +34,7 @@ static inline int api_set_up(void **state)
     assert_non_null(fixture);
     fixture->body = STRBUF_INIT(32 << 20);
     fixture->server = scripted_server_start();
-    struct api_config config = {.base_url = scripted_server_url(fixture->server), .api_key = API_KEY};
+    struct http_config config = {.base_url = scripted_server_url(fixture->server), .api_key = API_KEY};
     assert_int_equal(api_service_new(&config, &fixture->service), 0);
     *state = fixture;
     return 0;

@@ -147,7 +147,7 @@ API_TEST(each_answer_has_its_outcome)
 API_TEST(an_unreachable_service_gives_the_outcome_retry)
 {
     struct scripted_server *gone = scripted_server_start();
-    struct api_config config = {.base_url = scripted_server_url(gone), .api_key = API_KEY};
+    struct http_config config = {.base_url = scripted_server_url(gone), .api_key = API_KEY};
     struct api_fixture fixture = {.server = gone};
     assert_int_equal(api_service_new(&config, &fixture.service), 0);
     scripted_server_stop(gone);
