@@ -316,7 +316,7 @@ static int start_webhook_server(struct daemon *daemon)
 
 /* Called by a thread of the session when another program ended the mount, as umount(8) does. The signal
  * reaches the main thread, which ends the daemon as after a user's SIGTERM. */
-static void on_mount_ended(void *context)
+static void on_mount_ended(void)
 {
     kill(getpid(), SIGTERM);
 }

@@ -207,7 +207,7 @@ static void *run_thread(void *argument)
         fuse_session_exit(loop->fuse);
         end_all_threads(loop);
         if (!atomic_exchange(&loop->is_end_known, true))
-            loop->ended(loop->context);
+            loop->ended();
     }
     /* The device may still have requests, such as the last close of an email that is being written. */
     for (int i = 0; len == 0 && i < LAST_REQUESTS_MAX; i++) {
@@ -228,10 +228,9 @@ static void *run_thread(void *argument)
 
 /* ---------------------------------------------------------------- the loop */
 
-int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void (*ended)(void *context),
-                      void *context)
+int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void (*ended)(void))
 {
-    *loop = (struct request_loop){.fuse = fuse, .ended = ended, .context = context};
+    *loop = (struct request_loop){.fuse = fuse, .ended = ended};
     pthread_mutex_init(&loop->lock, NULL);
     sem_init(&loop->called, 0, 0);
     clock_condition_init(&loop->thread_ended);

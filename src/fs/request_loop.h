@@ -29,14 +29,13 @@ enum {
 };
 
 struct request_loop {
-    struct fuse_session *fuse;    /* borrowed */
-    int end_fd;                   /* eventfd; readable from the end on, since no thread reads it */
-    bool may_spin;                /* there are several CPUs: threads poll for SPIN_NS before they sleep */
-    atomic_bool is_ending;        /* request_loop_stop() was called */
-    atomic_bool is_end_known;     /* `ended` was called, or the loop's owner unmounts and has set this */
-    void (*ended)(void *context); /* the mount went away; called by one of the threads, unless is_end_known */
-    void *context;
-    pthread_mutex_t lock; /* no other lock is taken under it */
+    struct fuse_session *fuse; /* borrowed */
+    int end_fd;                /* eventfd; readable from the end on, since no thread reads it */
+    bool may_spin;             /* there are several CPUs: threads poll for SPIN_NS before they sleep */
+    atomic_bool is_ending;     /* request_loop_stop() was called */
+    atomic_bool is_end_known;  /* `ended` was called, or the loop's owner unmounts and has set this */
+    void (*ended)(void);       /* the mount went away; called by one of the threads, unless is_end_known */
+    pthread_mutex_t lock;      /* no other lock is taken under it */
     pthread_cond_t thread_ended;
     sem_t called;         /* posted once for each hand-over */
     unsigned int threads; /* protected by lock, like all below */
@@ -45,8 +44,7 @@ struct request_loop {
 };
 
 /* Return: 0 or -errno. The caller releases the loop in any case. */
-int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void (*ended)(void *context),
-                      void *context);
+int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void (*ended)(void));
 /* Starts the first thread. Return: 0 or -errno. */
 int request_loop_start(struct request_loop *loop);
 /* Ends the threads, after the requests under way and those that wait in the device. The caller must have set

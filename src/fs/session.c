@@ -206,8 +206,7 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
         error = new_fuse_session(session, config, ret_reason);
     notifier_init(&session->notifier, session->operations.fuse, &session->readers, session->watch_helper,
                   &session->message_helper);
-    int loop_error =
-        request_loop_init(&session->loop, session->operations.fuse, config->ended, config->context);
+    int loop_error = request_loop_init(&session->loop, session->operations.fuse, config->ended);
     return error != 0 ? error : loop_error;
 }
 

@@ -26,8 +26,7 @@ struct fs_session_config {
     bool is_debug;             /* print every request (-d) */
     /* Called by a thread of the session, once at most, when another program has ended the mount or the device
      * has failed. It must only wake the main thread, which then calls fs_session_stop(). */
-    void (*ended)(void *context);
-    void *context;
+    void (*ended)(void);
 };
 
 /* Return: 0; -EINVAL if libfuse refuses an option; another -errno. *ret_reason (caller frees) may be set on

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "support/test.h"
 
-static void ended(void *context)
+static void ended(void)
 {
     fail();
 }
