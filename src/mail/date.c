@@ -5,6 +5,7 @@
 #include "mail/date.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <time.h>
@@ -16,17 +17,12 @@ enum {
 static const int64_t first_ms = INT64_C(-62167219200000); /* 0000-01-01T00:00:00.000Z */
 static const int64_t last_ms = INT64_C(253402300799999);  /* 9999-12-31T23:59:59.999Z */
 
-static bool is_digit(char c)
-{
-    return c >= '0' && c <= '9';
-}
-
 /* Takes `min` to `max` digits. Returns the number of digits taken; 0 if there are fewer than `min`. */
 static int take_digits(const char **text, int min, int max, int *ret_number)
 {
     int number = 0;
     int count = 0;
-    for (; count < max && is_digit((*text)[count]); count++)
+    for (; count < max && g_ascii_isdigit((*text)[count]); count++)
         number = number * 10 + ((*text)[count] - '0');
     if (count < min)
         return 0;
@@ -73,10 +69,10 @@ bool date_take_time(const char **text, int64_t *ret_ms)
         if (!take_digits(text, 1, 2, &second))
             return false;
         bool has_fraction = take_char(text, '.', ',');
-        if (has_fraction && !is_digit(**text))
+        if (has_fraction && !g_ascii_isdigit(**text))
             return false;
         /* Digits after the third are ignored. */
-        for (int weight = 100; has_fraction && is_digit(**text); (*text)++, weight /= 10)
+        for (int weight = 100; has_fraction && g_ascii_isdigit(**text); (*text)++, weight /= 10)
             ms += (**text - '0') * weight;
     }
     *ret_ms = ((int64_t)hour * 3600 + minute * 60 + second) * MS_PER_SECOND + ms;
