@@ -21,8 +21,7 @@ struct inherited_descriptors {
 void descriptors_open_standard(void);
 
 /* Lists the inherited descriptors above 2, but leaves them open, since the program may have to read from one
- * of them (/dev/fd/63 as the key file). Logs a failure; descriptors that are not in the list then stay open.
- */
+ * (/dev/fd/63 as the key file). Logs a failure; descriptors that are not in the list stay open. */
 void descriptors_list_inherited(struct inherited_descriptors *ret_inherited);
 
 /* Closes the listed descriptors and frees the list. The program must have closed none of them before. */

@@ -79,7 +79,6 @@ int file_read_fd(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len)
     return 0;
 }
 
-/* Return: the number of bytes read, less than `len` only at the end; or -errno. */
 static ssize_t read_pipe(int fd, char *ret_bytes, size_t len)
 {
     size_t done = 0;

@@ -37,7 +37,6 @@ int file_replace_at(int dir_fd, const char *name, const void *bytes, size_t len,
 /* Does file_replace_at() without the fsync of the directory, which the caller does once for several files. */
 int file_replace_lazily_at(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode);
 
-/* Calls fsync(2) for a file or directory. */
 int file_sync(int fd);
 
 /* Starts the write-back of `len` bytes at `offset` (0: up to the end), so that a later file_sync() waits

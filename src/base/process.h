@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Process settings of a program that has mail in memory: signals end it in good order, and a crash leaves no
- * core file.
+ * Settings of a process with mail in memory: signals end it in good order, and it leaves no core file.
  */
 #ifndef INBOXFS_BASE_PROCESS_H
 #define INBOXFS_BASE_PROCESS_H
@@ -9,8 +8,7 @@
 #include <signal.h>
 
 /* Blocks the signals that end a service: SIGTERM, SIGINT, and SIGHUP unless the process ignores it
- * (nohup(1)). Must be called before the first thread starts, since threads inherit the mask. Ignores SIGPIPE.
- */
+ * (nohup(1)). The caller has not started a thread yet, since threads inherit the mask. Ignores SIGPIPE. */
 void process_block_ending_signals(sigset_t *ret_ending);
 
 /* Waits until a signal of `ending` arrives. Returns its number. */

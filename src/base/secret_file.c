@@ -23,7 +23,6 @@ void secret_free(char *secret)
     free(secret);
 }
 
-/* Sets the reason and returns `error`. */
 __attribute__((format(printf, 3, 4))) static int set_reason(int error, char **ret_reason, const char *format,
                                                             ...)
 {

@@ -64,8 +64,7 @@ struct sleeper {
     struct sleeper *next;
 };
 
-/* The caller sets it to zeros before the first use, and holds the mutex that protects it in each call below.
- */
+/* All zeros at first. The caller of each function below holds the mutex that protects the sleepers. */
 struct sleepers {
     struct sleeper *first;
 };
@@ -97,7 +96,6 @@ struct backoff {
 /* Returns the next delay, half to all of min_ms * 2^attempts, at most max_ms; counts an attempt. */
 int64_t backoff_next_ms(struct backoff *backoff);
 
-/* Resets the delay; called after a success. */
 void backoff_reset(struct backoff *backoff);
 
 #endif

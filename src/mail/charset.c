@@ -141,9 +141,7 @@ static void append_mended(struct strbuf *text, const char *bytes, size_t len)
     }
 }
 
-/* Converts and appends bytes by iconv. Return: as charset_append_utf8(); -EILSEQ also if iconv lacks the
- * charset.
- */
+/* Converts bytes by iconv. Return: as charset_append_utf8(); -EILSEQ also if iconv lacks the charset. */
 static int append_converted(struct strbuf *text, const char *name, const char *bytes, size_t len,
                             enum charset_damage damage)
 {

@@ -159,7 +159,6 @@ static int add_body(struct content_folder *folder, const struct email_content *c
     return add_bytes(folder, CONTENT_TEXT, "body.txt", "", strbuf_str(&text), text.len);
 }
 
-/* Adds the body without quoted history. */
 static int add_new_text(struct content_folder *folder, const struct email_content *content)
 {
     const struct content_entry *body = content_folder_find(folder, CONTENT_TEXT, "body.txt");

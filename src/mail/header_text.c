@@ -146,7 +146,6 @@ static int take_text(struct strbuf *text, char **ret_text)
     return 0;
 }
 
-/* Decodes a flat value. */
 static int decode_words(const struct strbuf *flat, char **ret_text)
 {
     if (flat->error != 0)
@@ -183,7 +182,6 @@ static int decode_words(const struct strbuf *flat, char **ret_text)
     return decoding.bytes.error != 0 ? decoding.bytes.error : take_text(&decoding.text, ret_text);
 }
 
-/* Decodes a flat value, and removes white space around the text. */
 static int decode_stripped(const struct strbuf *flat, char **ret_text)
 {
     int error = decode_words(flat, ret_text);
@@ -298,8 +296,7 @@ static const char *skip_to_semicolon(const char *at, const char *end)
     return at;
 }
 
-/* Finds the piece by the text between name and "=": "", "*", "*2" or "*2*". Returns NULL for any other text.
- */
+/* Finds the piece by the text between name and "=": "", "*", "*2" or "*2*"; returns NULL for another text. */
 static struct piece *find_piece(struct parameter *parameter, const char *suffix, const char *end)
 {
     bool is_escaped = false;

@@ -412,7 +412,6 @@ struct table_row {
     size_t cell_begin;    /* offset in the output at which the last cell begins */
 };
 
-/* Initialize with zeros, except layout.out and layout.begin. */
 struct html_reading {
     struct text_layout layout;
     unsigned int markdown_level; /* level of the heading above this text; 0 for plain text */

@@ -248,8 +248,7 @@ static int read_file_name(struct span header, char **ret_name)
                                            : error;
 }
 
-/* A file name counts only within a multipart, since some programs add one to a message that is only a text.
- */
+/* A file name counts only within a multipart, since some programs add one to a message that is a text. */
 int mime_is_file(const struct mime_entity *leaf)
 {
     struct span disposition = first_token(mime_find_field(leaf->header, "Content-Disposition"));

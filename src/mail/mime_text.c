@@ -89,7 +89,6 @@ static bool normalise_line_ends(struct strbuf *text)
     return !has_nul;
 }
 
-/* Joins the paragraphs of flowed text. Return: 0 or -ENOMEM. */
 static int join_flowed(const struct mime_entity *leaf, struct strbuf *text)
 {
     _cleanup_free_ char *format = NULL;
@@ -217,7 +216,6 @@ static void append_plain_as_html(struct strbuf *out, const struct strbuf *plain)
     append_up_to_bound(out, end, sizeof(end) - 1);
 }
 
-/* Return: 0 or -ENOMEM. */
 static int append_html_as_plain(struct strbuf *out, const struct strbuf *html)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(out->max_bytes);

@@ -517,8 +517,7 @@ static bool is_near_end(const struct new_text *reading, struct text_line line)
     return true;
 }
 
-/* Returns true if a signature or a mailing list's footer begins here. Many programs drop the blank of "-- ".
- */
+/* Returns true if a signature or a list's footer begins here. Many programs drop the blank of "-- ". */
 static bool is_signature(const struct new_text *reading, struct text_line line)
 {
     if (ends_with(line, "\r"))

@@ -14,8 +14,7 @@
 
 #include "base/cleanup.h"
 
-/* Returns true for whole groups of four base64 digits, with padding only at the end (RFC 2045 section 6.8).
- */
+/* Returns true for whole groups of four base64 digits, with padding only at the end (RFC 2045, 6.8). */
 static bool is_whole_base64(const char *text, size_t len)
 {
     size_t digits = 0;
