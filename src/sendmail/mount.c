@@ -25,6 +25,7 @@
 #include "base/file.h"
 #include "base/mountinfo.h"
 #include "base/random.h"
+#include "mail/reason.h"
 #include "mail/receipt.h"
 #include "sendmail/maildrop.h"
 #include "sendmail/sendmail.h"
@@ -45,13 +46,6 @@ static bool is_mount_root(int fd)
            faccessat(fd, "outbox", X_OK, 0) == 0 && faccessat(fd, "drafts", X_OK, 0) == 0;
 }
 
-/* Returns a negative status, and a copy of the reason. */
-static int refuse(int status, const char *reason, char **ret_reason)
-{
-    *ret_reason = g_strdup(reason);
-    return -status;
-}
-
 /* Opens the only mount that this user can enter. Ignores mounts of other users unless they are system
  * accounts, because any user can mount a file system of this type and let root enter it. */
 static int open_only_mount(char **ret_reason)
@@ -60,7 +54,7 @@ static int open_only_mount(char **ret_reason)
     _cleanup_close_ int found = -1;
     bool is_denied = false;
     if (mountinfo_list(MOUNTINFO_INBOXFS, &mounts) != 0)
-        return refuse(EX_TEMPFAIL, "cannot read /proc/self/mountinfo", ret_reason);
+        return reason_give(ret_reason, -EX_TEMPFAIL, "cannot read /proc/self/mountinfo");
     for (const struct mount *mount = mounts; mount->path != NULL; mount++) {
         bool is_trusted = mount->owner == geteuid() || (mount->owner >= 0 && mount->owner <= SYSTEM_UID_MAX);
         _cleanup_close_ int fd = is_trusted ? open(mount->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
@@ -70,17 +64,17 @@ static int open_only_mount(char **ret_reason)
         if (fd < 0 || fstat(fd, &status) != 0 || status.st_dev != mount->device || !is_mount_root(fd))
             continue;
         if (found >= 0)
-            return refuse(EX_USAGE, "several accounts are mounted: name one by --mount=DIR or INBOXFS_MOUNT",
-                          ret_reason);
+            return reason_give(ret_reason, -EX_USAGE,
+                               "several accounts are mounted: name one by --mount=DIR or INBOXFS_MOUNT");
         found = TAKE_FD(fd);
     }
     if (found >= 0)
         return TAKE_FD(found);
-    return is_denied ? refuse(EX_NOPERM,
-                              "the inboxfs mount is another user's, or another group's: to use it all the "
-                              "same, name it by --mount=DIR",
-                              ret_reason)
-                     : refuse(EX_TEMPFAIL, "no inboxfs is mounted", ret_reason);
+    if (!is_denied)
+        return reason_give(ret_reason, -EX_TEMPFAIL, "no inboxfs is mounted");
+    return reason_give(ret_reason, -EX_NOPERM,
+                       "the inboxfs mount is another user's, or another group's: to use it all the same, "
+                       "name it by --mount=DIR");
 }
 
 int mount_open(const struct invocation *invocation, char **ret_reason)
@@ -91,9 +85,8 @@ int mount_open(const struct invocation *invocation, char **ret_reason)
     if (fd >= 0 && is_mount_root(fd))
         return TAKE_FD(fd);
     int status = fd < 0 && errno == EACCES ? EX_NOPERM : EX_TEMPFAIL;
-    *ret_reason = g_strdup_printf("%s: %s", invocation->mount,
-                                  fd < 0 ? strerrordesc_np(errno) : "no inboxfs is mounted there");
-    return -status;
+    return reason_give(ret_reason, -status, "%s: %s", invocation->mount,
+                       fd < 0 ? strerrordesc_np(errno) : "no inboxfs is mounted there");
 }
 
 /* ---------------------------------------------------------------- handing in */
