@@ -183,11 +183,6 @@ static bool is_filesystem_gone(const struct fs_session *session)
 
 /* ---------------------------------------------------------------- made and mounted */
 
-static int find_message_path(void *context, uint64_t ino, char *ret_path, size_t size)
-{
-    return tree_find_announced(context, ino, ret_path, size);
-}
-
 static int init_session(struct fs_session *session, const struct fs_session_config *config, char **ret_reason)
 {
     session->operations = (struct operations){
@@ -200,7 +195,7 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
     session->watch_helper = config->watch_helper;
     session->mountpoint = g_strdup(config->mountpoint);
     /* Ignores a lack of memory: only inotify watchers of Maildirs then miss events. */
-    (void)watch_helper_init_without_process(&session->message_helper, find_message_path, config->tree);
+    (void)watch_helper_init_without_process(&session->message_helper, config->tree);
     int error = request_list_init(&session->requests);
     if (error == 0)
         error = new_fuse_session(session, config, ret_reason);

@@ -35,7 +35,7 @@ enum {
 };
 
 struct announcement {
-    uint64_t ino; /* 0 if `path` is set; else `path` is "", and find_path() finds the path */
+    uint64_t ino; /* 0 if `path` is set; else `path` is "", and tree_find_announced() finds it */
     size_t len;   /* with the NUL */
     char path[];
 };
@@ -152,10 +152,9 @@ static void reap_process(struct watch_helper *helper)
         ;
 }
 
-int watch_helper_init_without_process(struct watch_helper *helper, watch_helper_find_path find_path,
-                                      void *context)
+int watch_helper_init_without_process(struct watch_helper *helper, struct tree *tree)
 {
-    *helper = (struct watch_helper){.fd = -1, .find_path = find_path, .context = context};
+    *helper = (struct watch_helper){.fd = -1, .tree = tree};
     pthread_mutex_init(&helper->lock, NULL);
     clock_condition_init(&helper->changed);
     void *page =
@@ -168,7 +167,7 @@ int watch_helper_init_without_process(struct watch_helper *helper, watch_helper_
 
 int watch_helper_init(struct watch_helper *helper)
 {
-    int error = watch_helper_init_without_process(helper, NULL, NULL);
+    int error = watch_helper_init_without_process(helper, NULL);
     return error != 0 ? error : start_process(helper);
 }
 
@@ -257,7 +256,7 @@ static void *run_thread(void *argument)
         pthread_mutex_unlock(&helper->lock);
         if (ino != 0) {
             /* The process only counts an empty path, after all paths before. */
-            if (helper->find_path(helper->context, ino, paths, sizeof(paths)) != 0)
+            if (tree_find_announced(helper->tree, ino, paths, sizeof(paths)) != 0)
                 paths[0] = '\0';
             len = strlen(paths) + 1;
         }

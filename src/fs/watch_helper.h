@@ -29,10 +29,7 @@
 #include <sys/types.h>
 
 #include "base/wait.h"
-
-/* Finds the path, below the mount point, of the file with this inode number; may wait for the disk. Return:
- * 0; -errno if the file has no path any more. */
-typedef int (*watch_helper_find_path)(void *context, uint64_t ino, char *ret_path, size_t size);
+#include "tree/tree.h"
 
 /* Memory that the daemon shares with the processes. */
 struct watch_helper_shared {
@@ -47,9 +44,8 @@ struct watch_helper {
              */
     struct watch_helper_shared *shared; /* NULL if there was no memory; then no process is started */
     unsigned long taken;                /* number of paths taken from the queue so far */
-    watch_helper_find_path find_path;   /* NULL if callers announce paths, not inode numbers */
-    void *context;                      /* argument of find_path; borrowed */
-    int64_t started_ms;                 /* monotonic time of the last restart, or 0 */
+    struct tree *tree;  /* finds paths by inode numbers; borrowed; NULL if callers announce paths */
+    int64_t started_ms; /* monotonic time of the last restart, or 0 */
     pthread_t thread;
     bool is_running; /* the thread runs */
     pthread_mutex_t lock;
@@ -64,8 +60,7 @@ struct watch_helper {
  * The caller releases the helper in any case. */
 int watch_helper_init(struct watch_helper *helper);
 /* The thread starts the process when there is something to announce. Return: 0 or -errno. */
-int watch_helper_init_without_process(struct watch_helper *helper, watch_helper_find_path find_path,
-                                      void *context);
+int watch_helper_init_without_process(struct watch_helper *helper, struct tree *tree);
 /* Starts the thread. `device`: st_dev of the mount; the process creates nothing elsewhere. Return: 0;
  * -ENAMETOOLONG if `mountpoint` has PATH_MAX bytes or more; another -errno. */
 int watch_helper_start(struct watch_helper *helper, dev_t device, const char *mountpoint);
@@ -75,8 +70,8 @@ void watch_helper_stop(struct watch_helper *helper);
 /* Stops, and waits for the process to end. The mount must answer, or be gone. */
 void watch_helper_release(struct watch_helper *helper);
 
-/* Announces a new file by its path below the mount point or, if `path` is NULL, by its inode number (for
- * find_path). Does not wait. */
+/* Announces a new file by its path below the mount point or, if `path` is NULL, by its inode number. Does not
+ * wait. */
 void watch_helper_announce(struct watch_helper *helper, const char *path, uint64_t ino);
 
 /* Waits until watchers have seen all files announced before, but not longer than `at_most_ms`. The process
