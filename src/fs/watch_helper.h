@@ -39,13 +39,12 @@ struct watch_helper_shared {
 };
 
 struct watch_helper {
-    atomic_int pid; /* of the process; 0 if there is none */
-    int fd; /* non-blocking pipe to the process, or -1. Used by the thread alone while it runs, like all below
-             */
+    atomic_int pid;                     /* of the process; 0 if there is none */
     struct watch_helper_shared *shared; /* NULL if there was no memory; then no process is started */
-    unsigned long taken;                /* number of paths taken from the queue so far */
-    struct tree *tree;  /* finds paths by inode numbers; borrowed; NULL if callers announce paths */
-    int64_t started_ms; /* monotonic time of the last restart, or 0 */
+    struct tree *tree; /* finds paths by inode numbers; borrowed; NULL if callers announce paths */
+    int fd; /* non-blocking pipe to the process, or -1; like the next two, used by the thread alone */
+    unsigned long taken; /* number of paths taken from the queue so far */
+    int64_t started_ms;  /* monotonic time of the last restart, or 0 */
     pthread_t thread;
     bool is_running; /* the thread runs */
     pthread_mutex_t lock;
