@@ -96,18 +96,17 @@ int store_find_by_message_id(struct store *store, const char *message_id, const 
     error = -ENOENT;
     int more = statements_begin(reader, CACHE_FIND_MESSAGE_ID, &row, "i", cache_digest(message_id));
     for (; more > 0 && error != 0; more = query_step(row)) {
-        /* Only one inbox has the id, so 0 is as good a beginning as any. */
-        if (!store_find_email_by_id(store, 0, query_column_text(row, 0), &email) ||
-            !store_get_inbox(store, email.inbox, &inbox))
+        const char *id = query_column_text(row, 0); /* of an email of any inbox */
+        if (!store_find_email_by_id(store, 0, id, &email) || !store_get_inbox(store, email.inbox, &inbox))
             continue;
         error = inbox.address != NULL && address_equals(inbox.address, from) ? 0 : -EXDEV;
+        if (error == 0)
+            *ret_email_id = strdup(id);
     }
     statements_end(row);
     database_return_reader(reader);
-    if (error == 0) {
-        *ret_email_id = strdup(store_get_email_id(store, email.number));
+    if (error == 0)
         return *ret_email_id == NULL ? -ENOMEM : 0;
-    }
     return more < 0 ? cache_report_error(cache, more) : error;
 }
 

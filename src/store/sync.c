@@ -684,7 +684,7 @@ static void make_full_pass(struct sync_pass *pass, enum sync_depth depth)
         list_mail_of_inboxes(pass, known, index_count_inbox_numbers(index), depth);
     }
     report_pass(pass);
-    /* store_knows_all_mail() is now true, and has_raw may be known from an earlier mount. */
+    /* store_knows_all_mail() is now true; an earlier mount may have found raw messages. */
     if (is_found && depth == SYNC_COMPLETE && !pass->must_wait && index_end_first_sync(index) &&
         store_has_raw(pass->store) && listener->abilities_changed != NULL)
         listener->abilities_changed(listener->context);
