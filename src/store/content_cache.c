@@ -436,7 +436,7 @@ static int count_parts(struct content_cache *content, struct connection *writer)
     return 0;
 }
 
-/* No part may have the same key. */
+/* Adds a part. No other part has its key. */
 static int put_part(struct content_cache *content, struct connection *writer,
                     const struct content_new_part *part, const char *compressed, size_t compressed_len)
 {

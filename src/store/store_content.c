@@ -86,6 +86,14 @@ struct read_stream {
     uint64_t used;    /* contents.stream_uses at the last use; 0 if never used */
 };
 
+/* What the service offers, as the last probe found. The number is in the cache, for the next mount. */
+enum content_ability {
+    CONTENT_NONE,
+    CONTENT_WITHOUT_RAW,
+    CONTENT_WITH_RAW,
+};
+static const char ability_mark[] = "has_content";
+
 struct contents {
     struct store *store; /* borrowed */
     struct clock *clock; /* borrowed */
@@ -93,11 +101,10 @@ struct contents {
     struct cancel cancel;            /* set by contents_stop() */
     struct worker_pool *reader_pool; /* transfers that readers wait for */
     struct worker_pool *ahead_pool;  /* transfers ahead of readers */
-    atomic_bool has_content;
-    atomic_bool has_raw;
-    atomic_bool must_probe;     /* a read failed with -ENOENT, so has_content and has_raw may be wrong */
-    uint64_t missing;           /* hash of the emails that the last probe found without content, or 0 */
-    unsigned int probes_spared; /* probes skipped because of `missing` */
+    atomic_uint ability;             /* enum content_ability */
+    atomic_bool must_probe;          /* a read failed with -ENOENT, so `ability` may be wrong */
+    uint64_t missing;                /* hash of the emails that the last probe found without content, or 0 */
+    unsigned int probes_spared;      /* probes skipped because of `missing` */
 
     pthread_mutex_t lock;
     pthread_cond_t stopped; /* signalled when is_stopping is set */
@@ -723,18 +730,13 @@ int store_content_read_head(const struct store_content *content, struct email_co
 
 /* ---------------------------------------------------------------- the probe */
 
-/* Marks in the cache, for the next mount. */
-static const char content_mark[] = "has_content";
-static const char raw_mark[] = "has_raw";
-
-static bool read_mark(struct contents *contents, const char *mark)
+static unsigned int read_ability(const struct contents *contents)
 {
     _cleanup_reader_ struct connection *reader = NULL;
-    int64_t value = 0;
-    int error = database_take_reader(contents->cache.cache->database, &reader);
-    if (error == 0)
-        error = statements_integers(reader, CACHE_GET_MARK, &value, 1, "s", mark);
-    return error == 0 && value != 0;
+    int64_t ability = CONTENT_NONE;
+    if (database_take_reader(contents->cache.cache->database, &reader) == 0)
+        (void)statements_integers(reader, CACHE_GET_MARK, &ability, 1, "s", ability_mark);
+    return (unsigned int)ability;
 }
 
 static struct service_capabilities get_capabilities(const struct contents *contents)
@@ -789,32 +791,24 @@ static void probe_emails(struct contents *contents, bool is_in_doubt, struct can
     contents->probes_spared = 0;
 }
 
-static bool exchange_flag(atomic_bool *flag, bool is_set)
-{
-    return atomic_exchange(flag, is_set) != is_set;
-}
-
 /* An unknown capability keeps its last known value. */
-static void publish_abilities(struct contents *contents)
+static void publish_ability(struct contents *contents)
 {
     const struct service_capabilities capabilities = get_capabilities(contents);
     const struct store_listener *listener = &contents->store->index.listener;
     struct connection *writer = NULL;
+    unsigned int before = atomic_load(&contents->ability);
     bool has_content = capabilities.content == CAPABILITY_PRESENT ||
-                       (capabilities.content == CAPABILITY_UNKNOWN && atomic_load(&contents->has_content));
-    bool has_raw =
-        has_content && (capabilities.raw == CAPABILITY_PRESENT ||
-                        (capabilities.raw == CAPABILITY_UNKNOWN && atomic_load(&contents->has_raw)));
-    bool has_changed = exchange_flag(&contents->has_raw, has_raw);
-    has_changed = exchange_flag(&contents->has_content, has_content) || has_changed;
-    if (!has_changed)
+                       (capabilities.content == CAPABILITY_UNKNOWN && before != CONTENT_NONE);
+    bool has_raw = capabilities.raw == CAPABILITY_PRESENT ||
+                   (capabilities.raw == CAPABILITY_UNKNOWN && before == CONTENT_WITH_RAW);
+    unsigned int ability = !has_content ? CONTENT_NONE : has_raw ? CONTENT_WITH_RAW : CONTENT_WITHOUT_RAW;
+    if (ability == before)
         return;
-    if (cache_begin_write(contents->cache.cache, &writer) == 0) {
-        int error = statements_execute(writer, CACHE_SET_MARK, "si", content_mark, (int64_t)has_content);
-        if (error == 0)
-            error = statements_execute(writer, CACHE_SET_MARK, "si", raw_mark, (int64_t)has_raw);
-        (void)cache_end_write(contents->cache.cache, error);
-    }
+    atomic_store(&contents->ability, ability);
+    if (cache_begin_write(contents->cache.cache, &writer) == 0)
+        (void)cache_end_write(contents->cache.cache, statements_execute(writer, CACHE_SET_MARK, "si",
+                                                                        ability_mark, (int64_t)ability));
     index_touch_inboxes(&contents->store->index);
     if (listener->abilities_changed != NULL)
         listener->abilities_changed(listener->context);
@@ -827,7 +821,7 @@ static void probe(void *context, struct cancel *cancel)
     const struct service_capabilities before = get_capabilities(contents);
     if (is_in_doubt || before.content != CAPABILITY_PRESENT || before.raw == CAPABILITY_UNKNOWN)
         probe_emails(contents, is_in_doubt, cancel);
-    publish_abilities(contents);
+    publish_ability(contents);
 }
 
 void contents_probe(struct contents *contents)
@@ -838,12 +832,12 @@ void contents_probe(struct contents *contents)
 
 bool store_has_content(struct store *store)
 {
-    return store->contents != NULL && atomic_load(&store->contents->has_content);
+    return store->contents != NULL && atomic_load(&store->contents->ability) != CONTENT_NONE;
 }
 
 bool store_has_raw(struct store *store)
 {
-    return store->contents != NULL && atomic_load(&store->contents->has_raw);
+    return store->contents != NULL && atomic_load(&store->contents->ability) == CONTENT_WITH_RAW;
 }
 
 /* ---------------------------------------------------------------- life */
@@ -870,9 +864,7 @@ int contents_new(struct store *store, int dir_fd, uint64_t max_bytes, struct con
         contents_free(contents);
         return error;
     }
-    bool has_content = read_mark(contents, content_mark);
-    atomic_store(&contents->has_content, has_content);
-    atomic_store(&contents->has_raw, has_content && read_mark(contents, raw_mark));
+    atomic_store(&contents->ability, read_ability(contents));
     *ret_contents = contents;
     return 0;
 }
