@@ -94,8 +94,8 @@ static int read_addresses_header(struct draft_reading *reading, const char *name
     return draft_read_addresses(reading, name, raw, list);
 }
 
-/* The first ids of In-Reply-To count, since the first is the answered email's, but some programs add other
- * ids. The last ids of References count, since the list begins with the oldest email of the thread. */
+/* Keeps the first ids of In-Reply-To, which begins with the answered email's, and the last ids of References,
+ * which begins with the oldest email of the thread. */
 static int read_ids_header(struct draft_reading *reading, const char *name, const char *raw, void *target)
 {
     g_auto(GStrv) ids = message_id_list(raw, strlen(raw));
