@@ -90,19 +90,9 @@ static int open_control(struct tree *tree, const struct tree_caller *caller, uin
     return 0;
 }
 
-/* `echo sync >ctl` begins with a truncation to 0 bytes, which has no effect. */
-static int set_control(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                       struct tree_handle *handle, const struct tree_change *change)
-{
-    if (change->fields == TREE_SET_SIZE && change->size == 0)
-        return 0;
-    return node_set_size(caller, handle, change, -EACCES);
-}
-
 const struct node_ops control_ops = {
     .mode = S_IFREG | 0200,
     .lasting = LASTING_NAME,
     .open = open_control,
-    .set_attributes = set_control,
     .is_barrier = true,
 };

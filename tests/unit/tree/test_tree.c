@@ -466,8 +466,6 @@ TEST_WITH(attributes_of_service_files_cannot_change, fixture_set_up, fixture_tea
     assert_int_equal(
         tree_set_attributes(fixture->tree, &any_caller, fixture_ino(fixture, "README"), NULL, &size),
         -EACCES);
-    assert_int_equal(
-        tree_set_attributes(fixture->tree, &any_caller, fixture_ino(fixture, "ctl"), NULL, &size), 0);
 }
 
 TEST_WITH(targets_of_copies_accept_mode_owner_and_times, fixture_set_up, fixture_tear_down)
