@@ -377,18 +377,6 @@ static int read_email_folder(struct tree_dir *dir, uint64_t position)
     return 0;
 }
 
-static uint64_t parent_of_email_folder(struct tree *tree, uint64_t ino)
-{
-    struct email_node node = email_node_of(ino);
-    struct email_view view;
-    if (node.kind != EMAIL_NODE_FOLDER) {
-        node.kind = EMAIL_NODE_FOLDER;
-        return email_node_ino(&node);
-    }
-    return store_get_email(tree->store, node.email, &view) ? node_ino(NODE_INBOX, view.inbox)
-                                                           : (uint64_t)TREE_ROOT_INO;
-}
-
 /* ---------------------------------------------------------------- open files */
 
 struct content_handle {
@@ -499,7 +487,6 @@ const struct node_ops email_folder_ops = {
     .open_dir = open_email_folder,
     .read_dir = read_email_folder,
     .release_dir = release_email_folder,
-    .parent = parent_of_email_folder,
     .create = create_in_email_folder,
     .unlink = unlink_in_email_folder,
     .rename = rename_into_email_folder,

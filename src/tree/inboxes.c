@@ -475,11 +475,6 @@ static int read_invalid(struct tree_dir *dir, uint64_t position)
     return 0;
 }
 
-static uint64_t parent_of_invalid(struct tree *tree, uint64_t folder)
-{
-    return node_ino(NODE_INBOX, node_number(folder));
-}
-
 /* A rename between an inbox and .invalid/ marks an email as valid or invalid. Waits for the network, at most
  * 5 s. Return: 0; -EPERM when the name changes; the errors of store_mark_email(). */
 static int mark_email(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
@@ -503,7 +498,6 @@ const struct node_ops invalid_ops = {
     .get = get_invalid,
     .lookup = lookup_in_invalid,
     .read_dir = read_invalid,
-    .parent = parent_of_invalid,
     .is_listing_lasting = true,
     .rename = mark_email,
 };
@@ -546,16 +540,10 @@ static int read_inbox_dir(struct tree_dir *dir, uint64_t position)
     return 0;
 }
 
-static uint64_t parent_of_inbox(struct tree *tree, uint64_t folder)
-{
-    return node_ino(NODE_INBOXES, 0);
-}
-
 const struct node_ops inbox_ops = {
     .get = get_folder,
     .lookup = lookup_in_inbox,
     .read_dir = read_inbox_dir,
-    .parent = parent_of_inbox,
     .is_listing_lasting = true,
     .is_announced = node_is_announced,
     .rename = mark_email,

@@ -61,13 +61,7 @@ static int lookup_in_rsync_folder(struct tree *tree, const struct tree_caller *c
     return -ENOENT;
 }
 
-static uint64_t parent_of_rsync_folder(struct tree *tree, uint64_t folder)
-{
-    return node_ino(NODE_OUTBOX_FOLDER, node_number(folder));
-}
-
-const struct node_ops rsync_folder_ops = {
-    .mode = S_IFDIR | 0700, .lookup = lookup_in_rsync_folder, .parent = parent_of_rsync_folder};
+const struct node_ops rsync_folder_ops = {.mode = S_IFDIR | 0700, .lookup = lookup_in_rsync_folder};
 
 /* ---------------------------------------------------------------- the service's list of sent mail */
 

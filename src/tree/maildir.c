@@ -762,11 +762,6 @@ static int64_t maildirs_changed_ms(const struct tree *tree, uint64_t ino)
     return store_inboxes_changed_ms(tree->store);
 }
 
-static uint64_t parent_of_maildir(struct tree *tree, uint64_t folder)
-{
-    return is_box(folder) ? node_ino(NODE_MAILDIRS, 0) : part_ino(inbox_of(folder), MAILDIR_PART_BOX);
-}
-
 const struct node_ops maildirs_ops = {
     .init = init_maildir,
     .release = release_maildir,
@@ -792,7 +787,6 @@ const struct node_ops maildir_ops = {
     .open_dir = open_maildir,
     .read_dir = read_maildir,
     .release_dir = release_maildir_dir,
-    .parent = parent_of_maildir,
     .create = create_local,
     .make = make_local_dir,
     .unlink = unlink_in_maildir,

@@ -199,8 +199,7 @@ struct node_ops {
     /* Passes the entries from `position` on to dir_put(), until dir_put() returns false. If NULL, the folder
      * is empty. */
     int (*read_dir)(struct tree_dir *dir, uint64_t position);
-    void (*release_dir)(struct tree_dir *dir);              /* frees `state`; NULL if there is none */
-    uint64_t (*parent)(struct tree *tree, uint64_t folder); /* inode of ".."; if NULL, the root */
+    void (*release_dir)(struct tree_dir *dir); /* frees `state`; NULL if there is none */
     bool is_listing_lasting;
     bool has_own_dots; /* read_dir also passes "." and "..", and defines the positions */
     bool is_barrier;   /* tree_is_barrier(); also for a file */

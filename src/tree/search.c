@@ -544,11 +544,6 @@ static int read_query(struct tree_dir *dir, uint64_t position)
     return 0;
 }
 
-static uint64_t parent_of_query(struct tree *tree, uint64_t folder)
-{
-    return node_ino(NODE_SEARCH, 0);
-}
-
 const struct node_ops search_ops = {
     .init = init_search,
     .release = release_search,
@@ -568,5 +563,4 @@ const struct node_ops query_ops = {
     .open_dir = open_query,
     .read_dir = read_query,
     .release_dir = release_names,
-    .parent = parent_of_query,
 };

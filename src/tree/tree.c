@@ -297,6 +297,9 @@ enum {
     POSITION_FIRST,
 };
 
+/* The inode number of "..", as libfuse shows an unknown one: the kernel itself resolves the name. */
+#define PARENT_INO UINT32_MAX
+
 int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                   struct tree_dir **ret_dir)
 {
@@ -334,9 +337,8 @@ int tree_read_dir(struct tree_dir *dir, uint64_t position, tree_dir_sink sink, v
     dir->first_position = 0;
     if (ops->has_own_dots)
         return ops->read_dir(dir, position);
-    uint64_t parent = ops->parent == NULL ? (uint64_t)TREE_ROOT_INO : ops->parent(dir->tree, dir->ino);
     if ((position <= POSITION_SELF && !dir_put_name(dir, ".", dir->ino, S_IFDIR, POSITION_PARENT)) ||
-        (position <= POSITION_PARENT && !dir_put_name(dir, "..", parent, S_IFDIR, POSITION_FIRST)) ||
+        (position <= POSITION_PARENT && !dir_put_name(dir, "..", PARENT_INO, S_IFDIR, POSITION_FIRST)) ||
         ops->read_dir == NULL)
         return 0;
     dir->first_position = POSITION_FIRST;
