@@ -49,7 +49,7 @@ static inline void service_result_release(struct service_result *result)
     *result = (struct service_result){.retry_after_ms = -1};
 }
 
-/* What the answers so far have shown about the server (interface sections 2 and 3). */
+/* Abilities of the server, as far as its answers have shown them (interface sections 2 and 3). */
 enum service_capability {
     CAPABILITY_UNKNOWN,
     CAPABILITY_PRESENT,
