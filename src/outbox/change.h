@@ -49,7 +49,7 @@ struct outbox {
     struct quota quota;
     struct suspension suspensions[ITEM_KINDS]; /* one for messages, one for uploads */
     bool is_handing_in;      /* a worker is handing in messages; one worker at a time, to keep the order */
-    uint64_t failures;       /* number of failed items so far; a barrier recognises later failures by it */
+    uint64_t failures;       /* number of failed items so far: shows a barrier which failures are later */
     unsigned int unsaved;    /* number of items whose row on the disk is outdated */
     int64_t save_again_ms;   /* monotonic; time of the next try to save the unsaved rows */
     uint64_t last_position;  /* the greatest position of all items */
@@ -169,8 +169,8 @@ void settle_item(struct outbox *outbox, struct item *item, enum item_state state
                  const char *reason);
 /* Records that the service took the message or the file. `id` may be NULL. */
 void settle_accepted(struct outbox *outbox, struct item *item, int http_status, const char *id);
-/* Records that the message may have been sent: it is queued to be repeated if keys are trusted; else its
- * outcome is unknown. `detail` explains that to the user, or is NULL. */
+/* Records that the message may have been sent. If keys are trusted, queues the message to be repeated; else
+ * makes it ITEM_UNKNOWN. `detail` explains that to the user, or is NULL. */
 void settle_unknown(struct outbox *outbox, struct item *item, int http_status, const char *detail);
 
 #endif

@@ -386,8 +386,8 @@ static void notify_busy(const struct outbox_handle *handle)
         outbox_notify(handle->outbox, EVENT_REFUSED, OUTBOX_FOLDER_OUTBOX, name, NULL, REASON_BUSY);
 }
 
-/* Finds the item. If it is to be written, waits while another thread changes it, and counts the handle as a
- * writer, so that no worker hands the item in. */
+/* Finds the item. For a writer, waits while another thread changes the item, and counts the handle, so that
+ * no worker hands the item in. */
 static int attach_handle(struct outbox_handle *handle, uint64_t number, bool wants_write)
 {
     struct outbox *outbox = handle->outbox;

@@ -125,7 +125,7 @@ const char *item_kind_name(enum item_kind kind);
 struct item_state_facts {
     const char *name;       /* as in the database and in receipts: "unknown outcome"; NULL for ITEM_GONE */
     unsigned int followers; /* bit set: 1U << state */
-    enum outbox_folder message_folder; /* the folder where a message in this state shows */
+    enum outbox_folder message_folder; /* the folder in which a message in this state shows */
     enum outbox_folder attachment_folder;
     bool is_unsettled; /* the item was handed in, and its outcome is not known yet */
     bool has_receipt;
@@ -135,7 +135,7 @@ extern const struct item_state_facts item_states[ITEM_STATES];
 /* Returns 0, or -EBADMSG if no state has this name. */
 int item_state_from_name(const char *name, enum item_state *ret_state);
 bool item_state_may_follow(enum item_state from, enum item_state to);
-/* Returns the folder where an item of this state and kind shows, or OUTBOX_FOLDER_NONE. */
+/* Returns the folder in which an item of this state and kind shows, or OUTBOX_FOLDER_NONE. */
 enum outbox_folder item_state_folder(enum item_state state, enum item_kind kind);
 
 /* ================================================================ items */
@@ -163,7 +163,8 @@ struct schedule {
     struct backoff backoff;
 };
 
-/* The programs that have the item open, and how the programs that wrote it ended, as far as is known. */
+/* The programs that have the item open, and what the daemon knows of the ends of programs that wrote the
+ * item. */
 struct open_file {
     unsigned int writers;   /* open handles that may write; constant during a claim for the disk */
     unsigned int opens;     /* number of openings for writing so far */

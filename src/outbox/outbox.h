@@ -46,7 +46,7 @@ enum outbox_aspect {
 };
 
 struct outbox_stat {
-    uint64_t number; /* the item's number */
+    uint64_t number;
     enum outbox_aspect aspect;
     enum outbox_folder folder; /* the folder in which the item shows */
     off_t size;                /* bytes, exact */
@@ -111,8 +111,8 @@ struct outbox_config {
 
 /* Opens the spool and recovers it: an item that was being written is `interrupted`, a message that was being
  * sent has an unknown outcome, a closed or accepted message is sent. Converts a spool of version 0.2 once.
- * Waits for the disk. Returns 0; -EPROTO: the spool is of another version; -EUCLEAN: it is damaged; or
- * another -errno. On failure *ret_reason explains it to the user (the caller frees it). */
+ * Waits for the disk. Returns 0; -EPROTO: the spool is of another version; -EUCLEAN: its database is damaged;
+ * or another -errno. On failure *ret_reason explains it to the user (the caller frees it). */
 int outbox_open(const struct outbox_config *config, struct outbox **ret_outbox, char **ret_reason);
 
 /* Starts the threads that send and upload. Returns 0 or -errno. */
