@@ -9,7 +9,7 @@
  *
  * The value of a `return` is computed with the lock held. Variables with a cleanup attribute are released in
  * reverse order: with the lock held if their declaration follows the guard, else after the lock is released.
- * A function that must release the lock in between, or that may wait meanwhile, does not use a guard.
+ * A function that must release the lock in between, or calls a function that may wait, has no guard.
  */
 #ifndef INBOXFS_BASE_LOCK_H
 #define INBOXFS_BASE_LOCK_H
