@@ -109,7 +109,7 @@ bool email_table_add(struct email_table *emails, struct email_list *list, uint32
     emails->entries[number] = *entry;
     emails->len = number + 1;
     list->order[list->len++] = number;
-    email_list_count_in(list, entry);
+    email_list_add_to_sums(list, entry, 1);
     if (list->by_name == NULL) {
         list->by_name = g_hash_table_new(hash_string, g_str_equal);
         list->by_key = g_hash_table_new(hash_string, g_str_equal);
@@ -118,8 +118,7 @@ bool email_table_add(struct email_table *emails, struct email_list *list, uint32
     return g_hash_table_add(list->by_name, (char *)entry->name) && g_hash_table_add(list->by_key, key);
 }
 
-/* Adds the email to the sums of its list (`sign` is 1), or subtracts it (-1). */
-static void add_to_sums(struct email_list *list, const struct email_entry *entry, int sign)
+void email_list_add_to_sums(struct email_list *list, const struct email_entry *entry, int sign)
 {
     if (entry->is_gone)
         return;
@@ -129,16 +128,6 @@ static void add_to_sums(struct email_list *list, const struct email_entry *entry
     }
     list->live += (size_t)sign;
     list->jsonl_bytes += (uint64_t)(sign * (int64_t)(entry->line_len + strlen(entry->name)));
-}
-
-void email_list_count_in(struct email_list *list, const struct email_entry *entry)
-{
-    add_to_sums(list, entry, 1);
-}
-
-void email_list_count_out(struct email_list *list, const struct email_entry *entry)
-{
-    add_to_sums(list, entry, -1);
 }
 
 /* ---------------------------------------------------------------- inboxes */

@@ -251,9 +251,8 @@ int email_table_reserve(struct email_table *emails, struct email_list *list, uin
 bool email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
                      const struct email_entry *entry);
 
-/* Add an email to the sums of its list; subtract it, before it changes. Both ignore an email that is gone. */
-void email_list_count_in(struct email_list *list, const struct email_entry *entry);
-void email_list_count_out(struct email_list *list, const struct email_entry *entry);
+/* Adds an email to the sums of its list (`sign` is 1), or subtracts it before it changes (-1). */
+void email_list_add_to_sums(struct email_list *list, const struct email_entry *entry, int sign);
 
 /* Return NULL if there is no such inbox. */
 struct inbox *inbox_table_get(struct inbox_table *table, uint32_t number);

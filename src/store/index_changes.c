@@ -125,13 +125,13 @@ static void show_item(struct index *index, struct inbox *inbox, const struct ema
         return;
     }
     index->size.bytes -= known->json_len;
-    email_list_count_out(&inbox->emails, known);
+    email_list_add_to_sums(&inbox->emails, known, -1);
     uint32_t seen_in = batch->listing != 0 ? batch->listing : known->seen_in;
     uint32_t missing_ms = batch->listing != 0 ? 0 : known->missing_ms;
     *known = item->entry;
     known->seen_in = seen_in;
     known->missing_ms = missing_ms;
-    email_list_count_in(&inbox->emails, known);
+    email_list_add_to_sums(&inbox->emails, known, 1);
 }
 
 /* Gives numbers to new emails. An email that another thread has added since index_put_email() is not new.
@@ -416,7 +416,7 @@ static size_t remove_batch(struct index *index, uint32_t inbox_number, struct co
     pthread_rwlock_wrlock(&index->read_lock);
     for (size_t i = 0; i < *ret_len; i++) {
         struct email_entry *entry = email_table_find(&index->emails, ret_emails[i]);
-        email_list_count_out(&inbox->emails, entry);
+        email_list_add_to_sums(&inbox->emails, entry, -1);
         entry->is_gone = true;
         entry->missing_ms = 0;
         entry->seen_ms = now_ms;
