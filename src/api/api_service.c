@@ -758,7 +758,7 @@ static void upload(struct mail_service *service, const struct upload_request *re
     struct api_service *api = api_service_of(service);
     struct http_multipart multipart;
     *ret_id = NULL;
-    if (http_multipart_init(&multipart, "file", request->name, request->content_type) < 0) {
+    if (http_multipart_init(&multipart, request->name, request->content_type) < 0) {
         set_outcome_without_request(ret, SERVICE_REJECTED, EINVAL, "the file's name cannot be sent");
         return;
     }

@@ -100,17 +100,14 @@ static bool is_plain_type(const char *type)
     return second > 0 && type[first + 1 + second] == '\0' && first + second < 128;
 }
 
-int http_multipart_init(struct http_multipart *multipart, const char *field, const char *file_name,
-                        const char *file_type)
+int http_multipart_init(struct http_multipart *multipart, const char *file_name, const char *file_type)
 {
     char boundary[2 * BOUNDARY_RANDOM_BYTES + 1];
     int rc = random_hex(boundary, BOUNDARY_RANDOM_BYTES);
     if (rc < 0)
         return rc;
     _cleanup_strbuf_ struct strbuf head = STRBUF_INIT(sizeof(multipart->head) - 1);
-    strbuf_appendf(&head, "--%s\r\nContent-Disposition: form-data; name=\"", boundary);
-    append_quoted(&head, field);
-    strbuf_append_str(&head, "\"; filename=\"");
+    strbuf_appendf(&head, "--%s\r\nContent-Disposition: form-data; name=\"file\"; filename=\"", boundary);
     append_quoted(&head, file_name);
     strbuf_appendf(&head, "\"\r\nContent-Type: %s\r\n\r\n",
                    is_plain_type(file_type) ? file_type : "application/octet-stream");

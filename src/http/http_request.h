@@ -77,7 +77,7 @@ int http_path_add_query(struct strbuf *path, const char *name, const char *value
 
 /* ---------------------------------------------------------------- multipart */
 
-/* The text before and after the file in a body of one part. */
+/* The text before and after the file in a body of one part, which is named "file". */
 struct http_multipart {
     char content_type[HTTP_MULTIPART_TYPE_BYTES]; /* Content-Type of the request */
     char head[HTTP_MULTIPART_HEAD_BYTES];
@@ -88,7 +88,6 @@ struct http_multipart {
  * `"`, CR and LF. Other control characters become `_`, and a type other than a plain "type/subtype" becomes
  * application/octet-stream. The boundary is random. Return: 0; -ENAMETOOLONG if the head gets too long;
  * another -errno. */
-int http_multipart_init(struct http_multipart *multipart, const char *field, const char *file_name,
-                        const char *file_type);
+int http_multipart_init(struct http_multipart *multipart, const char *file_name, const char *file_type);
 
 #endif

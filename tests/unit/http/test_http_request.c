@@ -129,7 +129,7 @@ TEST(file_names_are_quoted)
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct http_multipart multipart;
-        assert_int_equal(http_multipart_init(&multipart, "file", cases[i].name, "text/plain"), 0);
+        assert_int_equal(http_multipart_init(&multipart, cases[i].name, "text/plain"), 0);
         assert_non_null(strstr(multipart.head, cases[i].expected));
         assert_non_null(strstr(multipart.head, "form-data; name=\"file\"; "));
         assert_null(strstr(multipart.head, "filename*"));
@@ -153,7 +153,7 @@ TEST(malformed_content_types_are_replaced)
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         struct http_multipart multipart;
-        assert_int_equal(http_multipart_init(&multipart, "file", "a", cases[i].type), 0);
+        assert_int_equal(http_multipart_init(&multipart, "a", cases[i].type), 0);
         assert_non_null(strstr(multipart.head, cases[i].expected));
     }
 }
@@ -161,8 +161,8 @@ TEST(malformed_content_types_are_replaced)
 TEST(each_multipart_body_has_its_own_boundary)
 {
     struct http_multipart one, other;
-    assert_int_equal(http_multipart_init(&one, "file", "a", "text/plain"), 0);
-    assert_int_equal(http_multipart_init(&other, "file", "a", "text/plain"), 0);
+    assert_int_equal(http_multipart_init(&one, "a", "text/plain"), 0);
+    assert_int_equal(http_multipart_init(&other, "a", "text/plain"), 0);
     const char *boundary = strstr(one.content_type, "boundary=") + strlen("boundary=");
     assert_memory_equal(one.head + 2, boundary, strlen(boundary));
     assert_memory_equal(one.tail + 4, boundary, strlen(boundary));
@@ -175,8 +175,8 @@ TEST(a_file_name_of_255_bytes_fits_and_a_longer_head_is_refused)
     struct http_multipart multipart;
     memset(name, '"', sizeof(name));
     name[255] = '\0';
-    assert_int_equal(http_multipart_init(&multipart, "file", name, "text/plain"), 0);
+    assert_int_equal(http_multipart_init(&multipart, name, "text/plain"), 0);
     name[255] = '"';
     name[sizeof(name) - 1] = '\0';
-    assert_int_equal(http_multipart_init(&multipart, "file", name, "text/plain"), -ENAMETOOLONG);
+    assert_int_equal(http_multipart_init(&multipart, name, "text/plain"), -ENAMETOOLONG);
 }
