@@ -336,7 +336,7 @@ static char *take_text(struct strbuf *buffer)
     /* A text cut at the buffer's bound can still be searched. */
     if (buffer->error == -EMSGSIZE)
         buffer->error = 0;
-    return buffer->data == NULL && buffer->error == 0 ? strdup("") : strbuf_take(buffer, NULL);
+    return strbuf_take(buffer, NULL);
 }
 
 int search_record_read(const char *json, size_t len, struct search_record *ret_record)
