@@ -385,7 +385,7 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
     list_reader_init(&call.reader, EMAIL_RECORD_MAX_BYTES, MAIL_INBOXES_MAX, parse_and_pass_inbox, &receiver);
     get_list(api, &call, ret);
     note_list_endpoint(api, ENDPOINT_INBOX_LIST, &call, ret);
-    if (ret->outcome == SERVICE_OK && ret->error != 0) /* an inbox whose record is unreadable exists */
+    if (ret->outcome == SERVICE_OK && ret->error != 0) /* an inbox with an unreadable record exists, too */
         ret->outcome = SERVICE_RETRY;
 }
 
@@ -446,7 +446,7 @@ static bool find_known_answer(struct api_service *api, const char *target, struc
     return true;
 }
 
-/* Replaces the known answer to a query; only forgets it if `etag` is "". */
+/* Remembers the answer to a query instead of the last one; remembers neither if `etag` is "". */
 static void set_known_answer(struct api_service *api, const char *target, const char *etag,
                              unsigned int count)
 {
@@ -553,9 +553,9 @@ static void set_error_if_missing(struct service_result *ret)
         ret->error = ENOENT;
 }
 
-/* Records whether the endpoint exists. An answer that was cut off because of its length shows that it does.
- * One email that is not found shows nothing, since the email may have been deleted; a second, without a
- * success in between, shows that the endpoint is absent. */
+/* Records whether the endpoint exists, as an answer shows that was cut off because of its length. One email
+ * that is not found shows nothing, since the email may have been deleted; a second, without a success in
+ * between, shows that the endpoint is absent. */
 static void note_content_endpoint(struct api_service *api, enum optional_endpoint endpoint,
                                   const struct content_query *query, bool is_no_content,
                                   struct service_result *ret)
@@ -588,8 +588,7 @@ static int collect_content(void *context, int status, const void *bytes, size_t 
     return strbuf_append(body, bytes, len);
 }
 
-/* Returns true if the answer is something else than content: a page, or the record that a Core server may
- * send. */
+/* Returns true if the answer is not content, but a page, or the record that a Core server may send. */
 static bool read_content(const struct strbuf *body, const struct content_query *query,
                          struct email_content *content, struct service_result *ret)
 {
@@ -784,8 +783,8 @@ static void upload(struct mail_service *service, const struct upload_request *re
 
 /* ---------------------------------------------------------------- POST /email/send */
 
-/* Servers accept different forms of a send request. Another form is tried only after a 400 or 422, since only
- * then it is certain that the server has sent nothing. */
+/* Servers accept different forms of a send request. Another form is tried only after a 400 or 422, which mean
+ * that the server has sent nothing. */
 
 #define FROM "from_address"
 #define KEY "idempotency_key"

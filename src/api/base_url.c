@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * GLib parses the URL up to its path. GLib accepts more than this program should, so each part is checked; it
- * would change the path (RFC 3986, "Normalization"), so the path is copied.
+ * GLib parses the URL up to its path. GLib accepts more than this program should, so each part is checked.
+ * The path is copied, since GLib would normalize it.
  */
 #include "api/base_url.h"
 

@@ -18,7 +18,7 @@ enum {
 
 /* ---------------------------------------------------------------- the table */
 
-/* Which bodies show that the service itself has answered, not a proxy. */
+/* The bodies that show that the service itself has answered, not a proxy. */
 enum own_body {
     OWN_ANY,
     OWN_NO_PAGE, /* all except HTML pages */

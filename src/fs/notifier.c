@@ -12,8 +12,8 @@ enum {
     /* Number of queued invalidations that are compared with a new one: emails that appear at once need one
      * invalidation of their folder. */
     SAME_SEARCH_MAX = 16,
-    /* The thread pauses after notifications, to make those of the next changes together: each wake-up may
-     * take the CPU from the thread that makes the changes. */
+    /* The thread pauses after notifications, so that the kernel is notified of the next changes together:
+     * each wake-up may take the CPU from the thread that makes the changes. */
     PAUSE_US = 2 * 1000,
 };
 

@@ -33,7 +33,7 @@ struct notifier {
     pthread_cond_t changed;
     GQueue queue;    /* struct invalidation; protected by lock, like all below */
     uint64_t queued; /* number of invalidations queued so far */
-    uint64_t done;   /* number of those of which the kernel was notified */
+    uint64_t done;   /* number of invalidations carried out so far */
     bool is_ending;
 };
 

@@ -40,7 +40,7 @@ static void give_first_content(struct operations *operations, fuse_ino_t ino, st
     struct fuse_bufvec bytes = FUSE_BUFVEC_INIT(data.len);
     bytes.buf[0].mem = (void *)(uintptr_t)data.bytes; /* libfuse does not write to it */
     /* If the kernel refuses the content, it sends a read. If the email changed meanwhile, the notification of
-     * that change may have come before this one. */
+     * that change may have preceded this one. */
     if (fuse_lowlevel_notify_store(operations->fuse, ino, 0, &bytes, 0) == 0 &&
         !tree_is_first_content_current(handle))
         notifier_invalidate_content(operations->notifier, ino);
@@ -439,11 +439,11 @@ static void op_init(void *context, struct fuse_conn_info *connection)
     connection->max_read = operations->max_read;
     if (connection->max_write > REQUEST_LOOP_MAX_WRITE)
         connection->max_write = REQUEST_LOOP_MAX_WRITE;
-    /* libfuse's defaults are right except for three. They do without a write-back cache: when a file is
-     * closed, its size must be exact, and all its bytes must have arrived. READDIRPLUS_AUTO: find and stat
+    /* libfuse's defaults do without a write-back cache: when a file is closed, its size must be exact, and
+     * all its bytes must have arrived. Three other defaults are wrong here. READDIRPLUS_AUTO: find and stat
      * loops list first and ask for attributes later, so the kernel would list without attributes.
-     * HANDLE_KILLPRIV: without it the kernel clears set-user-id bits by a SETATTR. The filesystem below
-     * drafts/ would not clear them for a daemon that runs as root. */
+     * HANDLE_KILLPRIV: the filesystem below drafts/ would not clear set-user-id bits for a daemon that runs
+     * as root, so the kernel must clear them, by a SETATTR. IOCTL_DIR: there are no ioctls. */
     connection->want &=
         ~(unsigned int)(FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_HANDLE_KILLPRIV | FUSE_CAP_IOCTL_DIR);
 }

@@ -173,7 +173,7 @@ int watch_helper_init(struct watch_helper *helper)
 
 /* ---------------------------------------------------------------- handing over */
 
-/* Return: 0; -EPIPE when there is no process; -ECANCELED when the thread is to end; another -errno. */
+/* Return: 0; -EPIPE if there is no process; -ECANCELED if the thread is to end; another -errno. */
 static int send_packet(struct watch_helper *helper, const char *paths, size_t len)
 {
     if (helper->fd < 0)
@@ -255,7 +255,7 @@ static void *run_thread(void *argument)
         }
         pthread_mutex_unlock(&helper->lock);
         if (ino != 0) {
-            /* The process only counts an empty path, after all paths before. */
+            /* The process only counts an empty path. */
             if (tree_find_announced(helper->tree, ino, paths, sizeof(paths)) != 0)
                 paths[0] = '\0';
             len = strlen(paths) + 1;
