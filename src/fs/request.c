@@ -201,16 +201,8 @@ void reply_data(fuse_req_t fuse, int error, struct tree_data *data)
         reply_status(fuse, error);
         return;
     }
-    if (data->fd >= 0) {
-        struct fuse_bufvec bytes = FUSE_BUFVEC_INIT(data->len);
-        bytes.buf[0].flags = FUSE_BUF_IS_FD | FUSE_BUF_FD_SEEK;
-        bytes.buf[0].fd = data->fd;
-        bytes.buf[0].pos = data->offset;
-        fuse_reply_data(fuse, &bytes, 0);
-    } else {
-        /* libfuse writes from this memory without a copy. */
-        fuse_reply_buf(fuse, data->bytes, data->len);
-    }
+    /* libfuse writes from this memory without a copy. */
+    fuse_reply_buf(fuse, data->bytes, data->len);
     tree_data_release(data);
 }
 

@@ -109,10 +109,7 @@ static int fd_of(const struct tree_handle *handle)
 
 static int read_draft(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    ret->fd = fd_of(handle);
-    ret->len = len;
-    ret->offset = offset;
-    return 0;
+    return handle_read_file(fd_of(handle), len, offset, ret);
 }
 
 static ssize_t write_draft(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,

@@ -396,10 +396,7 @@ static int read_content(struct tree_handle *handle, size_t len, off_t offset, st
     if ((uint64_t)offset >= content->len)
         return 0;
     uint64_t left = content->len - (uint64_t)offset;
-    ret->fd = content->content->bytes.fd;
-    ret->offset = offset;
-    ret->len = len < left ? len : (size_t)left;
-    return 0;
+    return handle_read_file(content->content->bytes.fd, MIN(len, left), offset, ret);
 }
 
 static void release_content(struct tree_handle *handle)

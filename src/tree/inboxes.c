@@ -183,12 +183,7 @@ struct inbox_handle {
 
 static int read_inbox(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    int fd = ((struct inbox_handle *)handle)->fd;
-    ssize_t count = file_pread_all(fd, handle_read_buffer(ret, len), len, offset);
-    if (count < 0)
-        return (int)count;
-    ret->len = (size_t)count;
-    return 0;
+    return handle_read_file(((struct inbox_handle *)handle)->fd, len, offset, ret);
 }
 
 static ssize_t write_inbox(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,

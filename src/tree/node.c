@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
+#include "base/file.h"
 #include "base/lock.h"
 
 enum {
@@ -164,6 +165,15 @@ char *handle_read_buffer(struct tree_data *ret, size_t len)
     ret->owned = g_malloc(len);
     ret->bytes = ret->owned;
     return ret->owned;
+}
+
+int handle_read_file(int fd, size_t len, off_t offset, struct tree_data *ret)
+{
+    ssize_t count = file_pread_all(fd, handle_read_buffer(ret, len), len, offset);
+    if (count < 0)
+        return (int)count;
+    ret->len = (size_t)count;
+    return 0;
 }
 
 int handle_read_text(const char *text, size_t text_len, size_t len, off_t offset, struct tree_data *ret)

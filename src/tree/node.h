@@ -318,6 +318,8 @@ void tree_handle_free(struct tree_handle *handle);
 bool handle_is_for_reading(int flags);
 /* Returns a buffer of this length, which `ret` owns. The caller sets ret->len. */
 char *handle_read_buffer(struct tree_data *ret, size_t len);
+/* Reads from a file. Return: 0 or -errno. */
+int handle_read_file(int fd, size_t len, off_t offset, struct tree_data *ret);
 /* Reads from a text that outlives the reply. Return: 0; -EINVAL when `offset` is negative. */
 int handle_read_text(const char *text, size_t text_len, size_t len, off_t offset, struct tree_data *ret);
 /* Opens a text that does not change while open. Takes ownership of `text`, also on failure. Return: 0;

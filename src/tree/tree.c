@@ -403,7 +403,7 @@ enum tree_caching tree_handle_caching(const struct tree_handle *handle)
 
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
 {
-    *ret = (struct tree_data){.fd = -1};
+    *ret = (struct tree_data){.len = 0};
     int error = handle->ops->read == NULL ? -EBADF : handle->ops->read(handle, len, offset, ret);
     if (error != 0)
         tree_data_release(ret);
@@ -412,7 +412,7 @@ int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_
 
 bool tree_take_first_content(struct tree_handle *handle, struct tree_data *ret)
 {
-    *ret = (struct tree_data){.fd = -1};
+    *ret = (struct tree_data){.len = 0};
     bool is_taken = handle->ops->take_first_content != NULL && handle->ops->take_first_content(handle, ret);
     if (!is_taken)
         tree_data_release(ret);

@@ -171,14 +171,11 @@ enum tree_caching {
                            waits for stream_grew. Only one thread at a time may read */
 };
 
-/* The result of a read. If `fd` is -1: bytes in memory, valid until the handle is released, or until `owned`
- * is freed. Otherwise: `len` bytes of the file `fd` from `offset` on, or fewer at its end. */
+/* The result of a read: valid until the handle is released, or until `owned` is freed. */
 struct tree_data {
     const void *bytes;
     size_t len;
-    int fd; /* borrowed */
-    off_t offset;
-    void *owned;
+    void *owned; /* memory that has `bytes`; NULL if the handle has the memory */
 };
 void tree_data_release(struct tree_data *data);
 
