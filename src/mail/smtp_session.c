@@ -51,8 +51,7 @@ struct smtp_session {
     char *recipients[SMTP_RECIPIENTS_MAX];
     size_t recipients_len;
     enum position position;
-    struct strbuf text;
-    int text_error; /* -EMSGSIZE or -ENOMEM if the rest of the text is skipped; else 0 */
+    struct strbuf text; /* after an error, empty; the rest of the text is skipped */
 };
 
 static void answer(struct smtp_session *session, const char *text)
@@ -82,21 +81,21 @@ static void forget_message(struct smtp_session *session)
         free(session->recipients[i]);
     session->recipients_len = 0;
     forget_text(session);
-    session->text_error = 0;
 }
 
 /* ---------------------------------------------------------------- the text of a message */
 
 static void append_to_text(struct smtp_session *session, const char *bytes, size_t len)
 {
-    if (session->text_error != 0)
+    if (session->text.error != 0)
         return;
-    session->text_error = strbuf_append(&session->text, bytes, len);
-    if (session->text_error == 0 &&
-        atomic_fetch_add(session->host->text_bytes, len) + len > session->host->texts_max_bytes)
-        session->text_error = -ENOMEM;
-    if (session->text_error != 0)
+    int error = strbuf_append(&session->text, bytes, len);
+    if (error == 0 && atomic_fetch_add(session->host->text_bytes, len) + len > session->host->texts_max_bytes)
+        error = -ENOMEM;
+    if (error != 0) {
         forget_text(session);
+        session->text.error = error;
+    }
 }
 
 /* Appends the byte if it belongs to the message. Returns true if the byte completes <CR><LF>.<CR><LF>. */
@@ -145,8 +144,8 @@ static void end_message(struct smtp_session *session)
         .text = strbuf_str(&session->text),
         .text_len = session->text.len,
     };
-    const char *text = session->text_error == -EMSGSIZE ? too_large
-                       : session->text_error != 0       ? no_memory
+    const char *text = session->text.error == -EMSGSIZE ? too_large
+                       : session->text.error != 0       ? no_memory
                                                         : host->deliver(host->context, &message);
     size_t answers = host->dialect == DIALECT_LMTP ? session->recipients_len : 1;
     for (size_t i = 0; i < answers; i++)
