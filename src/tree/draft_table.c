@@ -300,7 +300,7 @@ int draft_table_find(struct draft_table *table, struct draft_node *parent, const
 
 /* ---------------------------------------------------------------- changing names */
 
-static int hold_known(struct draft_table *table, int folder_fd, const char *name, struct draft_hold *ret)
+static int hold_known_node(struct draft_table *table, int folder_fd, const char *name, struct draft_hold *ret)
 {
     struct stat stat;
     _cleanup_close_ int fd = openat(folder_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
@@ -322,7 +322,7 @@ int draft_hold_name(struct draft_table *table, struct draft_node *parent, const 
 {
     _cleanup_draft_hold_ struct draft_hold folder = {.table = NULL};
     int error = draft_hold(table, parent, &folder);
-    return error != 0 ? error : hold_known(table, folder.fd, name, ret);
+    return error != 0 ? error : hold_known_node(table, folder.fd, name, ret);
 }
 
 void draft_hold_lose_name(struct draft_hold *hold, const struct draft_node *parent, const char *name)
@@ -351,7 +351,7 @@ int draft_table_remove(struct draft_table *table, struct draft_node *parent, con
     WRITE_GUARD(&table->names_lock);
     int error = hold_by_name(table, parent, &folder);
     if (error == 0)
-        error = hold_known(table, folder.fd, name, &removed);
+        error = hold_known_node(table, folder.fd, name, &removed);
     if (error != 0)
         return error;
     if (unlinkat(folder.fd, name, flags) != 0)
@@ -370,8 +370,8 @@ int draft_table_rename(struct draft_table *table, struct draft_node *parent, con
     WRITE_GUARD(&table->names_lock);
     int error = hold_by_name(table, parent, &folder);
     error = error != 0 ? error : hold_by_name(table, new_parent, &new_folder);
-    error = error != 0 ? error : hold_known(table, folder.fd, name, &from);
-    error = error != 0 ? error : hold_known(table, new_folder.fd, new_name, &to);
+    error = error != 0 ? error : hold_known_node(table, folder.fd, name, &from);
+    error = error != 0 ? error : hold_known_node(table, new_folder.fd, new_name, &to);
     if (error != 0)
         return error;
     if (renameat2(folder.fd, name, new_folder.fd, new_name, flags) != 0)

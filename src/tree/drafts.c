@@ -454,8 +454,8 @@ static int unlink_draft(struct tree *tree, const struct tree_caller *caller, uin
 
 /* ---------------------------------------------------------------- renames into drafts/ */
 
-static int take_out(struct tree *tree, uint64_t folder, const char *name, struct draft_node *new_parent,
-                    const char *new_name, unsigned int flags)
+static int take_out_item(struct tree *tree, uint64_t folder, const char *name, struct draft_node *new_parent,
+                         const char *new_name, unsigned int flags)
 {
     _cleanup_draft_hold_ struct draft_hold replaced = {.table = NULL};
     _cleanup_close_ int dir_fd = draft_node_open_folder(&tree->drafts, new_parent);
@@ -475,7 +475,7 @@ static int rename_into_drafts(struct tree *tree, const struct tree_caller *calle
     if (node_kind(folder) == NODE_DRAFT)
         return draft_table_rename(&tree->drafts, node_of(tree, folder), name, new_parent, new_name, flags);
     if (items_is_folder(folder))
-        return take_out(tree, folder, name, new_parent, new_name, flags);
+        return take_out_item(tree, folder, name, new_parent, new_name, flags);
     return node_refuse_rename(flags);
 }
 

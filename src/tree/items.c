@@ -519,8 +519,8 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
 /* ---------------------------------------------------------------- drafts that are handed in */
 
 /* Writes "drafts/sub/name" for messages to the user; "drafts/name" if the folder's path is not known. */
-static void show_path(struct tree *tree, struct draft_node *folder_node, const char *name,
-                      char ret_path[PATH_MAX])
+static void format_shown_path(struct tree *tree, struct draft_node *folder_node, const char *name,
+                              char ret_path[PATH_MAX])
 {
     char folder[PATH_MAX];
     if (draft_node_path(&tree->drafts, folder_node, folder) != 0)
@@ -562,7 +562,7 @@ int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t 
     draft_node_unref(&tree->drafts, node, 1);
     if (error != 0)
         return error;
-    show_path(tree, parent, name, shown_path);
+    format_shown_path(tree, parent, name, shown_path);
     error = draft_node_begin_move(&tree->drafts, node, caller->cancel);
     if (error == -EBUSY)
         events_report(tree, EVENT_REFUSED, shown_path, "the file is being written, mapped or moved");

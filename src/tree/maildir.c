@@ -56,7 +56,7 @@ struct maildir {
     struct maildir_memory *memory;
     int dir_fd;                /* the folder "maildir" */
     struct draft_node root;    /* the same folder as a root of the table of drafts */
-    pthread_mutex_t sync_lock; /* held by refresh(), which updates one inbox at a time */
+    pthread_mutex_t sync_lock; /* held by refresh_memory(), which updates one inbox at a time */
 };
 
 /* ---------------------------------------------------------------- inode numbers */
@@ -195,7 +195,7 @@ static int sync_memory(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
 }
 
 /* Updates the memory if the inbox changed, and then waits for the disk. */
-static int refresh(struct tree *tree, uint32_t inbox)
+static int refresh_memory(struct tree *tree, uint32_t inbox)
 {
     struct inbox_view view;
     struct maildir_state state;
@@ -221,7 +221,7 @@ static struct timespec timespec_of_ns(int64_t ns)
     return (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
 }
 
-/* While refresh() has to find out what changed, new/ counts as changed. */
+/* While refresh_memory() has to find out what changed, new/ counts as changed. */
 static int64_t changed_ns(struct tree *tree, const struct inbox_view *inbox, enum maildir_part part)
 {
     struct maildir_state state = {.is_stale = true};
@@ -313,7 +313,7 @@ static int get_message(struct tree *tree, const struct tree_caller *caller, uint
     return 0;
 }
 
-static struct maildir_name name_of(const struct maildir_mail *mail)
+static struct maildir_name maildir_name_of(const struct maildir_mail *mail)
 {
     struct maildir_name name = {
         .epoch = mail->epoch_s, .uid = mail->uid, .has_info = mail->has_info, .flags = mail->flags};
@@ -408,7 +408,7 @@ static int find_message(struct tree *tree, uint64_t folder, const char *text, st
     if (!holds_messages(folder) || !maildir_name_parse(text, &name) ||
         !maildir_memory_find_uid(tree->maildir->memory, inbox_of(folder), name.uid, ret_mail))
         return -ENOENT;
-    const struct maildir_name known = name_of(ret_mail);
+    const struct maildir_name known = maildir_name_of(ret_mail);
     bool is_same = maildir_name_is_same_message(&name, &known) && ret_mail->folder == folder_of(folder) &&
                    ret_mail->has_info == name.has_info && ret_mail->flags == name.flags;
     return is_same && maildir_mail_is_shown(ret_mail) && ret_mail->email != NUMBER_NONE &&
@@ -458,7 +458,7 @@ static int lookup_in_maildir(struct tree *tree, const struct tree_caller *caller
             ino = part_ino(inbox, (enum maildir_part)i);
     if (ino == 0)
         return -ENOENT;
-    int error = refresh(tree, inbox);
+    int error = refresh_memory(tree, inbox);
     return error != 0 ? error : node_get(tree, caller, ino, ret);
 }
 
@@ -494,7 +494,7 @@ int tree_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t 
         !store_get_inbox(tree->store, email.inbox, &inbox))
         return -ENOENT;
     if (!maildir_memory_find_email(memory, email.inbox, email.number, &mail) || mail.is_gone) {
-        int error = refresh(tree, email.inbox);
+        int error = refresh_memory(tree, email.inbox);
         if (error != 0)
             return error;
         if (!maildir_memory_find_email(memory, email.inbox, email.number, &mail))
@@ -502,7 +502,7 @@ int tree_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t 
     }
     if (!maildir_mail_is_shown(&mail) || mail.folder != MAILDIR_NEW)
         return -ENOENT;
-    const struct maildir_name name = name_of(&mail);
+    const struct maildir_name name = maildir_name_of(&mail);
     maildir_name_format(&name, text);
     int len = snprintf(ret_path, size, "maildir/%s/new/%s", inbox.name, text);
     return len >= 0 && (size_t)len < size ? 0 : -ENAMETOOLONG;
@@ -532,7 +532,7 @@ static int lookup_announced(struct tree *tree, uint64_t folder, const char *name
 /* ---------------------------------------------------------------- names made */
 
 /* Return: 0; -ENOSPC when the folder has LOCAL_MAX local files; another -errno. */
-static int check_room(const struct tree *tree, uint64_t folder)
+static int check_local_room(const struct tree *tree, uint64_t folder)
 {
     struct local_files names;
     int error = list_local(tree, folder, &names);
@@ -544,7 +544,7 @@ static int make_local_dir(struct tree *tree, const struct tree_caller *caller, u
 {
     if (!S_ISDIR(what->mode) || !is_local(folder, name) || strcmp(name, notmuch_name) != 0)
         return -EPERM;
-    int error = check_room(tree, folder);
+    int error = check_local_room(tree, folder);
     if (error != 0)
         return error;
     _cleanup_close_ int fd = open_local(tree, folder, true);
@@ -565,7 +565,7 @@ static int create_local(struct tree *tree, const struct tree_caller *caller, uin
         return -EDQUOT;
     if (!is_local(folder, name))
         return -EPERM;
-    int error = check_room(tree, folder);
+    int error = check_local_room(tree, folder);
     if (error != 0)
         return error;
     char path[LOCAL_PATH_SIZE];
@@ -646,7 +646,7 @@ static int rename_local(struct tree *tree, uint64_t parent, const char *name, ui
         return fd;
     /* A local file from another folder counts towards LOCAL_MAX unless it replaces a file. */
     if (parent != new_parent && fstatat(fd, new_name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
-        error = check_room(tree, new_parent);
+        error = check_local_room(tree, new_parent);
     return error != 0 ? error : draft_table_rename(&tree->drafts, root, path, root, new_path, flags);
 }
 
@@ -666,7 +666,7 @@ static int rename_into_maildir(struct tree *tree, const struct tree_caller *call
 static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
 {
     struct tree *tree = dir->tree;
-    int error = node_kind(dir->ino) == NODE_MAILDIR ? refresh(tree, inbox_of(dir->ino)) : 0;
+    int error = node_kind(dir->ino) == NODE_MAILDIR ? refresh_memory(tree, inbox_of(dir->ino)) : 0;
     if (error != 0)
         return error;
     dir->is_lasting = holds_messages(dir->ino);
@@ -731,7 +731,7 @@ static void read_messages(const struct tree_dir *dir, enum maildir_folder folder
             if (!maildir_memory_find_email(tree->maildir->memory, inbox, views[i].number, &mail) ||
                 !maildir_mail_is_shown(&mail) || mail.folder != folder)
                 continue;
-            const struct maildir_name name = name_of(&mail);
+            const struct maildir_name name = maildir_name_of(&mail);
             maildir_name_format(&name, text);
             fill_message(tree, &views[i], &mail, &entry);
             if (!dir_put(dir, text, &entry, next[i]))

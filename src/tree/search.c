@@ -243,15 +243,15 @@ static int check_query(struct tree *tree, const char *name)
     return error;
 }
 
-static void fill(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size, int64_t changed_ms,
-                 struct tree_entry *ret)
+static void fill_volatile(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size,
+                          int64_t changed_ms, struct tree_entry *ret)
 {
     entry_fill_ms(tree, ino, mode, size, changed_ms, 0, ret);
 }
 
 static void fill_query(const struct tree *tree, const struct query *query, struct tree_entry *ret)
 {
-    fill(tree, node_ino(NODE_QUERY, query->number), S_IFDIR | 0700, 0, query->searched_real_ms, ret);
+    fill_volatile(tree, node_ino(NODE_QUERY, query->number), S_IFDIR | 0700, 0, query->searched_real_ms, ret);
 }
 
 static int lookup_query(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
@@ -399,7 +399,7 @@ static int get_hit(struct tree *tree, const struct tree_caller *caller, uint64_t
     if (!store_get_email(tree->store, (uint32_t)node_number(ino), &view) ||
         read_hit_link(tree, caller, ino, target, sizeof(target)) != 0)
         return -ENOENT;
-    fill(tree, ino, S_IFLNK | 0777, strlen(target), view.date_ms, ret);
+    fill_volatile(tree, ino, S_IFLNK | 0777, strlen(target), view.date_ms, ret);
     return 0;
 }
 
@@ -448,7 +448,7 @@ static int get_record(struct tree *tree, const struct tree_caller *caller, uint6
     int64_t searched_ms;
     int error = format_record(tree, ino, &text, &len, &searched_ms);
     if (error == 0)
-        fill(tree, ino, S_IFREG | 0444, len, searched_ms, ret);
+        fill_volatile(tree, ino, S_IFREG | 0444, len, searched_ms, ret);
     return error;
 }
 
