@@ -69,14 +69,11 @@ struct api_service {
     struct http_client *http;
     atomic_bool is_authenticated;                  /* a request with this key succeeded */
     pthread_mutex_t lock;                          /* a leaf */
-    struct endpoint endpoints[OPTIONAL_ENDPOINTS]; /* protected by lock, like all up to `answers` */
+    struct endpoint endpoints[OPTIONAL_ENDPOINTS]; /* protected by lock, like all below */
     enum service_capability from_address_text;     /* ABSENT: from_address must be an object */
     enum service_capability idempotency_key;
     GHashTable *answers; /* from the target of a query to its struct known_answer */
-    atomic_uint_least64_t requests;
-    atomic_uint_least64_t failures;
-    atomic_uint_least64_t received_bytes;
-    atomic_uint_least64_t sent_bytes;
+    struct service_counters counters;
 };
 
 static struct api_service *api_service_of(struct mail_service *service)
@@ -94,15 +91,15 @@ static void api_perform(struct api_service *api, const struct http_request *requ
 {
     http_client_perform(api->http, request, ret_response);
     outcome_decide(ret_response, body, request->body.content_type == NULL, ret);
-    atomic_fetch_add(&api->requests, 1);
-    atomic_fetch_add(&api->sent_bytes, ret_response->sent_bytes);
-    atomic_fetch_add(&api->received_bytes, ret_response->received_bytes);
-    if (ret->outcome == SERVICE_OK)
-        return;
+    if (ret->outcome != SERVICE_OK)
+        ret->detail = outcome_describe(api->http, ret_response, body);
+    LOCK_GUARD(&api->lock);
+    api->counters.requests++;
+    api->counters.sent_bytes += ret_response->sent_bytes;
+    api->counters.received_bytes += ret_response->received_bytes;
     /* 304 is a success of a conditional request. */
-    if (ret_response->status != 304)
-        atomic_fetch_add(&api->failures, 1);
-    ret->detail = outcome_describe(api->http, ret_response, body);
+    if (ret->outcome != SERVICE_OK && ret_response->status != 304)
+        api->counters.failures++;
 }
 
 static void set_outcome_without_request(struct service_result *ret, enum service_outcome outcome, int error,
@@ -935,12 +932,8 @@ static void send_message(struct mail_service *service, const struct send_request
 static void get_counters(struct mail_service *service, struct service_counters *ret)
 {
     struct api_service *api = api_service_of(service);
-    *ret = (struct service_counters){
-        .requests = atomic_load(&api->requests),
-        .failures = atomic_load(&api->failures),
-        .received_bytes = atomic_load(&api->received_bytes),
-        .sent_bytes = atomic_load(&api->sent_bytes),
-    };
+    LOCK_GUARD(&api->lock);
+    *ret = api->counters;
 }
 
 static const struct mail_service_ops api_ops = {
