@@ -91,7 +91,7 @@ struct email_list {  /* empty: all zeros */
     uint64_t jsonl_bytes; /* size of index.jsonl, which has the emails that are shown */
     uint64_t changes;     /* emails that were added, changed or removed since the start */
     GHashTable *by_name;  /* a set of the names, also of emails that are gone; NULL if empty */
-    GHashTable *by_key;   /* a set of their keys, likewise */
+    GHashTable *by_key;   /* a set of the keys, likewise */
 };
 
 /* State that lasts from one listing of the inbox to the next. Only the thread that lists the inbox uses the
@@ -238,8 +238,8 @@ struct email_entry *email_table_find(const struct email_table *emails, uint32_t 
 uint32_t email_list_find_name(const struct email_list *list, const char *name);
 uint32_t email_list_find_key(const struct email_list *list, const char *key);
 
-/* Copies a name and a key, with room between them for the email's number, which is found from the set of
- * names or keys in this way. The copy lives as long as the index. Returns NULL when out of memory. */
+/* Copies a name and a key, with room between them for the email's number: a member of the set of names or
+ * keys thus leads to the number. The copy lives as long as the index. Returns NULL when out of memory. */
 const char *email_table_copy_name(struct email_table *emails, const char *name, const char *key);
 
 /* Makes room for `more` emails of an inbox, numbered from `first` on. Return: 0; -ENOMEM; -EOVERFLOW when the
@@ -251,7 +251,8 @@ int email_table_reserve(struct email_table *emails, struct email_list *list, uin
 bool email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
                      const struct email_entry *entry);
 
-/* Adds an email to the sums of its list (`sign` is 1), or subtracts it before it changes (-1). */
+/* Adds an email to the sums of its list (`sign` is 1), or subtracts it before it changes (-1). Ignores an
+ * email that is gone. */
 void email_list_add_to_sums(struct email_list *list, const struct email_entry *entry, int sign);
 
 /* Return NULL if there is no such inbox. */
