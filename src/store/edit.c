@@ -274,8 +274,8 @@ static bool put_marked_record(struct index *index, uint32_t inbox, const char *i
     return error == 0;
 }
 
-/* Syncs the inbox of an email if the answer had no record. Waits until `until_ms`, because the kernel keeps
- * the folder locked meanwhile; a later sync then follows. */
+/* Syncs the inbox of an email if the answer had no record. Waits at most until `until_ms`, since the kernel
+ * locks the folder during a mark. After a failure, requests another sync. */
 static int sync_marked_inbox(struct store *store, const struct email_view *email, const char *id,
                              int64_t until_ms, struct cancel *cancel, char **ret_reason)
 {
@@ -356,7 +356,7 @@ void store_hide_sent(struct store *store, const char *id)
         return;
     record.is_quarantined = true;
     int error;
-    do { /* until no other thread has taken the name meanwhile (-EAGAIN) */
+    do { /* -EAGAIN: another thread took the name */
         error = index_put_email(&store->index, batch, STORE_SENT, &record, &put);
         if (error == 0)
             error = email_batch_flush(batch, &store->index);

@@ -402,7 +402,7 @@ bool index_renew_cache(struct index *index)
     return true;
 }
 
-/* ---------------------------------------------------------------- notes */
+/* ---------------------------------------------------------------- reports */
 
 int index_check_room_locked(const struct index *index, size_t emails, uint64_t bytes)
 {

@@ -91,7 +91,7 @@ struct email_list {  /* empty: all zeros */
     uint64_t jsonl_bytes; /* size of index.jsonl, which has the emails that are shown */
     uint64_t changes;     /* emails that were added, changed or removed since the start */
     GHashTable *by_name;  /* a set of the names, also of emails that are gone; NULL if empty */
-    GHashTable *by_key;   /* a set of the keys, likewise */
+    GHashTable *by_key;   /* a set of the keys, also of emails that are gone; NULL if empty */
 };
 
 /* State that lasts from one listing of the inbox to the next. Only the thread that lists the inbox uses the
@@ -162,7 +162,7 @@ struct index {
     atomic_uint lost;               /* number of lost records; unless 0, the sync requests full answers */
 };
 
-/* ---------------------------------------------------------------- lifecycle and notes */
+/* ---------------------------------------------------------------- lifecycle and reports */
 
 /* Loads the cache (borrowed), or renews a damaged cache. Waits for the disk. Call index_release() also after
  * a failure. Return: 0; -ENOMEM; -errno of the cache. */

@@ -153,7 +153,7 @@ static struct maildir_box *find_box(const GPtrArray *boxes, uint32_t number, con
 /* ---------------------------------------------------------------- the file */
 
 enum {
-    SIZES_MAX = 256, /* noted sizes that are not written yet */
+    SIZES_MAX = 256, /* sizes that are not in the database yet */
 };
 
 struct noted_size {

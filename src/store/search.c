@@ -171,7 +171,7 @@ static bool copy_groups(const struct search_query *query, group_test test, struc
 
 enum {
     SEARCH_TIMEOUT_MS = 10 * 1000,
-    OFFLINE_TIMEOUT_MS = 2 * 1000, /* used unless the service is known to be online */
+    OFFLINE_TIMEOUT_MS = 2 * 1000, /* unless the contact is online */
     CATCH_UP_TIMEOUT_MS = 1000,
     SERVICE_TERMS_MAX = 4,     /* only the longest terms are requested, each by itself */
     LIMIT_AFTER_REFUSAL = 100, /* if the service refuses the limit STORE_SEARCH_MAX */

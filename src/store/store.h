@@ -89,7 +89,7 @@ struct store_config {
  */
 int store_open(const struct store_config *config, struct store **ret_store, char **ret_reason);
 
-/* Asks the service for the first time, before the mount answers (waits for the network, about 10 s at most).
+/* Makes the first request to the service, before the mount answers (waits for the network, 10 s at most).
  * Return: 0; -EHOSTUNREACH when the service cannot be reached (the mount can show the cache); -EACCES when it
  * refuses the key; -ESTALE when the cache has inboxes of another key, and adopt_state is false. On failure
  * the caller frees *ret_reason. */

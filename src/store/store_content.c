@@ -627,7 +627,7 @@ static size_t advance_stream_locked(struct contents *contents, struct read_strea
                            step, ret_emails, reach - covered);
 }
 
-/* Notes that a part was read (`is_missing`: the cache does not have it), and fetches ahead. Does not wait. */
+/* Follows the read of a part (`is_missing`: the cache lacks the part), and fetches ahead. Does not wait. */
 static void follow_reader(struct contents *contents, const struct content_request *request, bool is_missing)
 {
     uint32_t emails[AHEAD_EMAILS];
@@ -791,7 +791,7 @@ static void probe_emails(struct contents *contents, bool is_in_doubt, struct can
     contents->probes_spared = 0;
 }
 
-/* An unknown capability keeps its last known value. */
+/* A capability that is unknown does not change the ability. */
 static void publish_ability(struct contents *contents)
 {
     const struct service_capabilities capabilities = get_capabilities(contents);

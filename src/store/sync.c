@@ -444,7 +444,7 @@ static bool find_inbox(struct mail_listing *listing, size_t *ret_known)
     return true;
 }
 
-/* Only an Extended service lists quarantined emails and sent mail; a Core server is not asked for them. */
+/* Only an Extended service lists quarantined emails and sent mail. */
 static bool is_extended(const struct sync_pass *pass)
 {
     struct service_capabilities capabilities;
