@@ -231,7 +231,7 @@ static int hold_by_name(struct draft_table *table, struct draft_node *node, stru
         return errno == ENOENT || errno == ENOTDIR || errno == ELOOP ? -ESTALE : -errno;
     if (fstat(fd, &stat) != 0)
         return -errno;
-    /* A path that was changed past the mount may lead to any file, also by links. */
+    /* A path that a program changed past the mount may lead to any file, also through symbolic links. */
     if (stat.st_dev != table->device || stat.st_ino != node->ino)
         return -ESTALE;
     LOCK_GUARD(&table->lock);

@@ -24,7 +24,7 @@ enum {
 };
 
 /* rsync(1) with --delay-updates makes this folder, and moves all copies out of it at the end. If rsync
- * cannot make the folder, it deletes the copies and exits with 0. So the folder exists, and takes no files:
+ * cannot make the folder, rsync deletes the copies and exits with 0. So the folder exists and refuses files:
  * rsync then fails. */
 static const char rsync_folder_name[] = ".~tmp~";
 

@@ -134,7 +134,7 @@ static void release_maildir(struct tree *tree)
     free(maildir);
 }
 
-/* A program that mirrors a mailbox takes missing mail for removed mail. So nothing is shown while a lost
+/* A program that mirrors a mailbox mistakes missing mail for removed mail. So nothing is shown while a lost
  * cache is filled again. */
 bool maildir_is_shown(const struct tree *tree)
 {
@@ -244,7 +244,7 @@ static size_t write_uidvalidity_text(struct tree *tree, uint32_t inbox, char ret
 {
     struct maildir_state state = {.uidvalidity = 0};
     maildir_memory_get_state(tree->maildir->memory, inbox, &state);
-    /* The second line is the highest U number that mail may have. mbsync takes a higher number for damage,
+    /* The second line is the highest U number that mail may have. mbsync regards a higher number as damage,
      * and may find mail that arrived after it read this file. */
     uint32_t taken = (state.uid_max / UIDS_AT_ONCE + 1) * UIDS_AT_ONCE;
     int len = snprintf(ret_text, UIDVALIDITY_SIZE, "%u\n%u\n", state.uidvalidity, taken);

@@ -8,7 +8,7 @@
  *
  * The table of operations of a kind (struct node_ops) defines what can be done with its nodes; the .c file
  * of the folder defines the table. tree.c finds the table by the inode number and calls it. A new kind needs
- * a line in NODE_KINDS and a table, and in the root a row in root.c, too.
+ * a line in NODE_KINDS and a table; a new entry of the root also needs a row in root.c.
  *
  * The kernel gets an *entry* for each node. Parts of an entry are *lasting*: the kernel may keep them until
  * it is notified. A name is not lasting in a folder where requests may have to wait: its invalidation would
@@ -190,7 +190,7 @@ struct node_ops {
 
     bool answers_at_once; /* tree_answers_at_once() */
 
-    /* The members below are for folders. If `lookup` is NULL, the node is no folder. */
+    /* The members below are for folders. If `lookup` is NULL, the node is not a folder. */
     int (*lookup)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   struct tree_entry *ret);
     /* Prepares a listing: sets `state`, and `is_lasting` if it differs from is_listing_lasting. May be
@@ -354,7 +354,7 @@ enum {
 const char *inboxes_exchange_name(struct tree *tree, uint32_t inbox, const char *name);
 /* Notifies the kernel that all files and folders that depend on the mail of the inbox changed. */
 void inbox_notify_mail(struct tree *tree, uint32_t inbox);
-/* Like inbox_notify_mail(); to be called if the inbox's record may have changed, too. */
+/* Notifies the kernel that the mail of the inbox, its record or its name changed. */
 void inbox_notify(struct tree *tree, uint32_t inbox);
 
 /* Returns true if maildir/ is shown: the service has raw messages, and the store knows all mail. */

@@ -248,8 +248,8 @@ int tree_remove_dir(struct tree *tree, uint64_t parent, const char *name);
  * caller's thread can still remove the receipt. */
 int tree_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name);
 
-/* renameat2(2). Between drafts/ and the outbox's folders it hands in and takes out, and waits (outbox.h).
- * Never returns -EXDEV, since mv(1) would then copy. */
+/* renameat2(2). Hands in drafts and takes out items between drafts/ and the outbox's folders, and then waits
+ * (outbox.h). Never returns -EXDEV, since mv(1) would then copy. */
 int tree_rename(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
                 uint64_t new_parent, const char *new_name, unsigned int flags);
 
