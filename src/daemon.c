@@ -143,7 +143,8 @@ static int mountpoint_prepare(const char *path)
     struct stat status;
     if (fs_mountpoint_is_dead(path)) {
         int error = fs_mountpoint_detach(path);
-        if (error != 0) {
+        /* A daemon that was killed while it ended may have left a fusermount3, which was faster. */
+        if (error != 0 && fs_mountpoint_is_dead(path)) {
             log_error("a dead mount is in the way on %s and cannot be removed: try fusermount3 -uz %s", path,
                       path);
             return error;

@@ -407,15 +407,30 @@ END
   present "$MOUNT/README"
 }
 
-@test "a dead mount is removed and replaced" {
-  start_service
-  start_mount
+leave_dead_mount() {
   kill -KILL "$MOUNT_PID"
   wait_until 10 process_is_gone "$MOUNT_PID"
   wait "$MOUNT_PID" || true
   MOUNT_PID=
   run stat "$MOUNT"
   contains "$output" "Transport endpoint is not connected"
+}
+
+@test "a dead mount that another process removes at the same time does not prevent a start" {
+  start_service
+  start_mount
+  leave_dead_mount
+  mkdir "$DIR/bin"
+  printf '#!/bin/sh\n/usr/bin/fusermount3 "$@"\nexit 1\n' >"$DIR/bin/fusermount3"
+  chmod +x "$DIR/bin/fusermount3"
+  PATH=$DIR/bin:$PATH start_mount
+  present "$MOUNT/README"
+}
+
+@test "a dead mount is removed and replaced" {
+  start_service
+  start_mount
+  leave_dead_mount
   start_mount
   present "$MOUNT/README"
   equal "$(grep -cF " $MOUNT " /proc/self/mounts)" 1
