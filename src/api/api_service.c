@@ -550,9 +550,9 @@ static void set_error_if_missing(struct service_result *ret)
         ret->error = ENOENT;
 }
 
-/* Records whether the endpoint exists, as an answer shows that was cut off because of its length. One email
- * that is not found shows nothing, since the email may have been deleted; a second, without a success in
- * between, shows that the endpoint is absent. */
+/* Records whether the endpoint exists. A raw message that was cut off because of its length shows that it
+ * does. One email that is not found shows nothing, since the email may have been deleted; a second, without a
+ * success in between, shows that the endpoint is absent. */
 static void note_content_endpoint(struct api_service *api, enum optional_endpoint endpoint,
                                   const struct content_query *query, bool is_no_content,
                                   struct service_result *ret)
@@ -561,7 +561,7 @@ static void note_content_endpoint(struct api_service *api, enum optional_endpoin
     int status = ret->http_status;
     bool is_too_long = ret->error == EFBIG && status >= 200 && status < 300;
     LOCK_GUARD(&api->lock);
-    if (ret->outcome == SERVICE_OK || (is_too_long && !is_no_content)) {
+    if (ret->outcome == SERVICE_OK || is_too_long) {
         api->is_authenticated = true;
         set_endpoint_state_locked(api, endpoint, true);
         return;
