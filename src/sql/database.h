@@ -82,8 +82,8 @@ static inline void cleanup_reader(struct connection **connection)
 
 #define _cleanup_reader_ _cleanup_(cleanup_reader)
 
-/* Waits for the turn to write. The same thread must end the turn with database_end_write(), and must not call
- * database_begin_read() before that. Return: 0; or -errno when there is no turn to end. */
+/* Waits for the turn to write, which the same thread must end with database_end_write(). Until then the
+ * thread must have no reader (database_renew()). Return: 0; or -errno when there is no turn to end. */
 int database_begin_write(struct database *database, struct connection **ret_connection);
 
 /* Ends the turn: commits its writes, or undoes them if `error` is set. Waits until the writes of this turn
