@@ -188,8 +188,8 @@ static int on_socket_close(void *context, curl_socket_t fd)
 
 /* ---------------------------------------------------------------- sending */
 
-/* The kernel gets `out` bytes of the request, and more with TLS. If it never sent as many, the request is
- * incomplete. */
+/* The kernel got `out` bytes of the request, and more with TLS. If `out` or more bytes were never sent, the
+ * request is incomplete. */
 static void apply_never_sent(struct transfer *transfer)
 {
     if (transfer->slot->never_sent >= transfer->out && transfer->out > 0)
