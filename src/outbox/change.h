@@ -99,6 +99,7 @@ void claim_release(struct outbox *outbox, struct item *item); /* NULL-safe */
 /* Returns true if claim_take_locked() would wait now. Cancels an upload of the item. A caller that has
  * another claim releases it, waits for outbox->changed, and calls again. */
 bool claim_would_wait_locked(struct item *item);
+
 /* ================================================================ changes */
 
 struct change {

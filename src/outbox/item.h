@@ -216,6 +216,7 @@ bool item_may_have_been_sent(const struct item *item);
 bool item_is_busy(const struct item *item);
 /* Reads size and mtime from the content's descriptor `fd`. */
 void item_update_stat(struct item *item, int fd);
+
 /* ================================================================ the table of items */
 
 struct item_folder {

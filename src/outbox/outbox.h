@@ -204,9 +204,9 @@ int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_na
 int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *name, int draft_dir_fd,
                     const char *draft_name, unsigned int flags);
 /* Renames an item within or between the four folders. `flags`: RENAME_NOREPLACE, or 0 to replace an item of
- * the new name. Waits for the disk.
- * -EBUSY: one of the two is at the service or may have been sent, or the item is being written and would
- * replace a complete message; -EBADMSG: an empty file would replace it; or an error of outbox_hand_in(). */
+ * the new name. Waits for the disk. -EBUSY: one of the two is at the service or may have been sent, or the
+ * item is being written and would replace a complete message; -EBADMSG: an empty file would replace it; or an
+ * error of outbox_hand_in(). */
 int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *name, enum outbox_folder to,
                   const char *new_name, unsigned int flags, pid_t pid);
 /* Removes an item. Waits for the disk. -EBUSY: the message is at the service. */
