@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <libgen.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -122,9 +123,7 @@ int file_read_input(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len)
 int file_read_at(int dir_fd, const char *name, size_t max_bytes, char **ret_bytes, size_t *ret_len)
 {
     _cleanup_close_ int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-    if (fd < 0)
-        return -errno;
-    return file_read_fd(fd, max_bytes, ret_bytes, ret_len);
+    return fd < 0 ? -errno : file_read_fd(fd, max_bytes, ret_bytes, ret_len);
 }
 
 int file_sync(int fd)
@@ -170,9 +169,7 @@ static int make_dir(int dir_fd, const char *path)
         return errno == EEXIST ? 0 : -errno;
     snprintf(parent, sizeof(parent), "%s/..", path);
     _cleanup_close_ int fd = openat(dir_fd, parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (fd < 0)
-        return errno == EACCES ? 0 : -errno;
-    return file_sync(fd);
+    return fd >= 0 ? file_sync(fd) : errno == EACCES ? 0 : -errno;
 }
 
 int file_open_dir(int dir_fd, const char *path)
@@ -214,21 +211,18 @@ DIR *file_opendirat(int dir_fd, const char *path)
 
 bool file_is_below(const char *path, const char *directory)
 {
-    char existing[PATH_MAX]; /* the path up to its last part that exists */
+    char copy[PATH_MAX];
     char real[PATH_MAX];
     char real_directory[PATH_MAX];
+    const char *existing = copy; /* the path up to its last part that exists */
     size_t len = strlen(path);
-    if (len >= sizeof(existing) || realpath(directory, real_directory) == NULL)
+    if (len >= sizeof(copy) || realpath(directory, real_directory) == NULL)
         return false;
-    memcpy(existing, path, len + 1);
+    memcpy(copy, path, len + 1);
     while (realpath(existing, real) == NULL) {
-        char *slash = strrchr(existing, '/');
         if ((errno != ENOENT && errno != ENOTDIR) || strcmp(existing, ".") == 0)
             return false;
-        if (slash == NULL)
-            strcpy(existing, ".");
-        else
-            slash[slash == existing ? 1 : 0] = '\0';
+        existing = dirname(copy);
     }
     size_t directory_len = strcmp(real_directory, "/") == 0 ? 0 : strlen(real_directory);
     return strncmp(real, real_directory, directory_len) == 0 &&

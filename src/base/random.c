@@ -29,10 +29,9 @@ int random_hex(char *ret_text, size_t len)
     if (len > sizeof(bytes))
         return -EINVAL;
     int error = random_bytes(bytes, len);
-    if (error != 0)
-        return error;
-    to_hex(bytes, len, ret_text);
-    return 0;
+    if (error == 0)
+        to_hex(bytes, len, ret_text);
+    return error;
 }
 
 int random_uuid(char ret_text[37])

@@ -255,4 +255,20 @@ TEST_WITH(a_path_below_a_missing_folder_is_recognised, set_up, tear_down)
     assert_true(file_is_below("/no such file", "/"));
     assert_false(file_is_below("no such file", "/proc"));
     assert_true(file_is_below("no such file", "."));
+    assert_true(file_is_below("no such/file", "."));
+    assert_true(file_is_below("", "."));
+}
+
+TEST_WITH(nothing_is_below_a_deleted_working_folder, set_up, tear_down)
+{
+    int dir = dir_fd(state);
+    _cleanup_close_ int before = open(".", O_PATH | O_DIRECTORY | O_CLOEXEC);
+    assert_int_equal(mkdirat(dir, "gone", 0700), 0);
+    _cleanup_close_ int gone = file_open_dir(dir, "gone");
+    assert_int_equal(fchdir(gone), 0);
+    assert_int_equal(unlinkat(dir, "gone", AT_REMOVEDIR), 0);
+    bool is_anything_below = file_is_below("new", "/") || file_is_below(".", "/") ||
+                             file_is_below("../new", "/") || file_is_below("/", ".");
+    assert_int_equal(fchdir(before), 0);
+    assert_false(is_anything_below);
 }
