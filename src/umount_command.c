@@ -99,19 +99,10 @@ static int log_users(const char *mountpoint, dev_t device)
  * point. *ret_path is the mount point, which the caller frees also on failure. Returns 0 or -errno. */
 static int find_mount(const char *path, char **ret_path, dev_t *ret_device)
 {
-    _cleanup_free_ char *absolute = g_canonicalize_filename(path, NULL);
-    _cleanup_free_ char *parent = g_path_get_dirname(absolute);
-    _cleanup_free_ char *name = g_path_get_basename(absolute);
-    /* realpath(3) would hang on a mount that does not answer, so it gets the parent first. */
-    _cleanup_free_ char *real_parent = realpath(parent, NULL);
-    if (real_parent == NULL)
+    *ret_path = mountinfo_real_path(path);
+    if (*ret_path == NULL)
         return -errno;
-    *ret_path = g_build_filename(real_parent, name, NULL);
-    if (mountinfo_find(MOUNTINFO_INBOXFS, *ret_path, ret_device))
-        return 0;
-    free(*ret_path);
-    *ret_path = realpath(path, NULL);
-    return *ret_path != NULL && mountinfo_find(MOUNTINFO_INBOXFS, *ret_path, ret_device) ? 0 : -ENOENT;
+    return mountinfo_find(MOUNTINFO_INBOXFS, *ret_path, ret_device) ? 0 : -ENOENT;
 }
 
 /* Returns 0 or -errno, which is logged. */

@@ -76,6 +76,15 @@ bool mountinfo_find(const char *type, const char *path, dev_t *ret_device)
     return is_found;
 }
 
+char *mountinfo_real_path(const char *path)
+{
+    /* realpath(3) enters a folder that a slash follows. */
+    _cleanup_free_ char *bare = g_strdup(path);
+    for (size_t len = strlen(bare); len > 1 && bare[len - 1] == '/'; len--)
+        bare[len - 1] = '\0';
+    return realpath(bare, NULL);
+}
+
 void mountinfo_free(struct mount *mounts)
 {
     for (struct mount *mount = mounts; mount != NULL && mount->path != NULL; mount++)

@@ -240,6 +240,31 @@ group_of() # PID
   run ! mountpoint -q "$MOUNT"
 }
 
+@test "umount follows a link before .., even below a working folder that a shell names by a link" {
+  mkdir -p "$DIR/other/folder"
+  ln -s "$DIR/other/folder" "$DIR/link"
+  mkdir "$DIR/other/mail"
+  start_background "local:$DIR/box" "$MOUNT"
+  "$INBOXFS" "local:$DIR/box2" "$DIR/other/mail" 3>&-
+  cd "$DIR/link"
+  run -0 timeout 30 "$INBOXFS" umount ../mail
+  run ! mountpoint -q "$DIR/other/mail"
+  mountpoint -q "$MOUNT"
+  run -0 timeout 30 "$INBOXFS" umount "$DIR/link/../../mail"
+  run ! mountpoint -q "$MOUNT"
+  wait_until 20 has_no_daemon
+  wait_until 20 has_no_daemon "$DIR/other/mail"
+}
+
+@test "umount finds a mount that does not answer" {
+  start_background "local:$DIR/box" "$MOUNT"
+  daemons | xargs kill -STOP
+  run timeout 10 "$INBOXFS" umount "$MOUNT/"
+  daemons | xargs -r kill -CONT
+  [ "$status" -ne 124 ]
+  run ! grep "no inboxfs is mounted" <<<"$output"
+}
+
 @test "SIGTERM, SIGINT and SIGHUP unmount, and end the daemon with status 0" {
   local signal
   for signal in TERM INT HUP; do
