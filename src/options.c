@@ -21,6 +21,7 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
+#include "base/mountinfo.h"
 #include "base/secret_file.h"
 #include "base/strbuf.h"
 #include "mail/address.h"
@@ -619,9 +620,8 @@ static int set_values(struct given *given)
     if (error != 0)
         return error;
     if (!options->is_check) {
-        /* The mount table shows paths without links. realpath(3) fails if the path does not exist, or is a
-         * mount whose daemon died; the daemon detects both before it mounts. */
-        options->mountpoint = realpath(given->mountpoint, NULL);
+        /* Without a real path there is no such folder, which the daemon detects before it mounts. */
+        options->mountpoint = mountinfo_real_path(given->mountpoint);
         if (options->mountpoint == NULL)
             options->mountpoint = g_strdup(given->mountpoint);
         make_absolute(&options->mountpoint, "");

@@ -461,6 +461,20 @@ leave_dead_mount() {
   equal "$(grep -cF " $MOUNT " /proc/self/mounts)" 1
 }
 
+@test "a dead mount is replaced by one with a slash at its end, which check and a second daemon know" {
+  # Nobody looks at this mount, so the kernel does not know the attributes of its root.
+  "$INBOXFS" "local:$DIR/box" "$MOUNT" 3>&-
+  daemons | xargs kill -KILL
+  wait_until 10 has_no_daemon
+  run ! test -e "$MOUNT/."
+  start_background "local:$DIR/box" "$MOUNT/"
+  mkdir "$DIR/second"
+  run -1 timeout 30 "$INBOXFS" "local:$DIR/box" "$DIR/second"
+  contains "$output" "mounted on $MOUNT: inboxfs umount $MOUNT ends it"
+  run "$INBOXFS" check "local:$DIR/box"
+  contains "$output" "the mount of process"
+}
+
 @test "a mount while the service is offline shows cached mail, and logs that" {
   start_service
   create_inbox "$ALICE"
