@@ -583,15 +583,23 @@ static int set_value(const struct option_row *row, const char *text, void *value
 
 /* Makes the path after the prefix absolute, because the daemon leaves the working directory. Does not change
  * a value without the prefix. Does not resolve links, because the system may change its link to the
- * certificate authorities while the daemon runs. */
-static void make_absolute(char **value, const char *prefix)
+ * certificate authorities while the daemon runs. Returns 0; or -errno, which is logged, if the working
+ * directory was deleted. */
+static int make_absolute(char **value, const char *prefix)
 {
     size_t len = strlen(prefix);
     if (*value == NULL || strncmp(*value, prefix, len) != 0 || (*value)[len] == '/' || (*value)[len] == '\0')
-        return;
-    _cleanup_free_ char *directory = g_get_current_dir();
+        return 0;
+    /* In a deleted directory g_get_current_dir() would return "/". */
+    _cleanup_free_ char *directory = getcwd(NULL, 0);
+    if (directory == NULL) {
+        int error = -errno;
+        log_error("cannot find %s, which is relative: %s", *value, strerror(-error));
+        return error;
+    }
     _cleanup_free_ char *relative = *value;
     *value = g_strdup_printf("%s%s/%s", prefix, directory, relative + len);
+    return 0;
 }
 
 /* Refuses a call without a mount point or a service. Returns 0 or -EINVAL, which is logged. */
@@ -622,15 +630,18 @@ static int set_values(struct given *given)
     if (!options->is_check) {
         /* Without a real path there is no such folder, which the daemon detects before it mounts. */
         options->mountpoint = mountinfo_real_path(given->mountpoint);
-        if (options->mountpoint == NULL)
+        if (options->mountpoint == NULL) {
             options->mountpoint = g_strdup(given->mountpoint);
-        make_absolute(&options->mountpoint, "");
+            error = make_absolute(&options->mountpoint, "");
+        }
     }
     for (int i = 0; i < OPTION_COUNT && error == 0; i++)
         if (option_rows[i].value != NO_VALUE)
             error = set_value(&option_rows[i], given->values[i], (char *)options + option_rows[i].value);
-    make_absolute(&options->webhook_listen, "unix:");
-    make_absolute(&options->ca_file, "");
+    if (error == 0)
+        error = make_absolute(&options->webhook_listen, "unix:");
+    if (error == 0)
+        error = make_absolute(&options->ca_file, "");
     if (error == 0 && (options->webhook_listen == NULL) != (options->webhook_secret_file == NULL)) {
         log_error("webhooks need both --webhook-listen and --webhook-secret-file");
         error = -EINVAL;
