@@ -351,7 +351,7 @@ static void check_directory(struct check *check, const char *part, const char *p
         return;
     }
     uint64_t free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
-    long holder = state_dir_find_mount(fd);
+    long holder = state_dir_find_daemon(fd);
     char use[64] = "no mount uses it";
     if (holder > 0)
         snprintf(use, sizeof(use), "the mount of process %ld uses it", holder);

@@ -86,7 +86,7 @@ static void read_holder(int lock_fd, struct holder *ret)
     snprintf(ret->mountpoint, sizeof(ret->mountpoint), "%s", end + (*end == ' '));
 }
 
-long state_dir_find_mount(int dir_fd)
+long state_dir_find_daemon(int dir_fd)
 {
     struct holder holder;
     _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -116,7 +116,7 @@ static void log_holder(const char *path, int lock_fd)
 /* ---------------------------------------------------------------- opening */
 
 /* flock(2) has no time limit, so this function tries again while the holder is ending, and at least twice,
- * because `inboxfs check` may hold the lock for a moment (state_dir_find_mount()). */
+ * because `inboxfs check` may hold the lock for a moment (state_dir_find_daemon()). */
 static int lock_or_wait(int lock_fd)
 {
     for (int tries = 0; flock(lock_fd, LOCK_EX | LOCK_NB) != 0; tries++) {

@@ -25,6 +25,6 @@ void state_dir_announce_mount(int lock_fd, const char *mountpoint);
 
 /* Returns the PID of the daemon whose mount uses the directory; -1 if a process that has no visible mount
  * uses it; 0 if no process does. Holds the lock for a moment, so a daemon that is starting tries again. */
-long state_dir_find_mount(int dir_fd);
+long state_dir_find_daemon(int dir_fd);
 
 #endif

@@ -231,7 +231,7 @@ is_past() { # SECONDS
   jq -es 'all(.[]; .time | test("^20[0-9]{2}-[0-9]{2}-[0-9]{2}T.*Z$"))' "$MOUNT/events.jsonl" >/dev/null
 }
 
-@test "an inbox made here is reported once, and its mail too, before the first sync" {
+@test "an inbox created here before the first sync is reported once, and so is its mail" {
   local carol=carol@$DOMAIN
   send_from_elsewhere "$ALICE" "$BOB" "was there"
   start_mount

@@ -106,7 +106,7 @@ END
   done
 }
 
-@test "a wrong call or message fails at once, and leaves no file in the maildrop" {
+@test "an invalid call or message fails at once, and leaves no file in the maildrop" {
   on_a_machine <<'END'
 fails 64 user 1234 inboxfs-sendmail </dev/null
 fails 64 user 1234 inboxfs-sendmail --aliases=/etc/aliases "$BOB" </dev/null

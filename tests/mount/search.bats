@@ -100,7 +100,7 @@ requests() {
   finds "Re:invoice OR 12:30 OR lunch" "lunch"
 }
 
-@test "has:attachment finds emails whose content was read, and says so" {
+@test "has:attachment finds emails whose content was read, and the folder says that others may match" {
   start_two_inboxes
   printf 'From: %s\nTo: %s\nSubject: %s\nAttach: %s\n\nx\n' "$ALICE" "$BOB" Report report.pdf >"$MOUNT/drafts/report"
   echo pdf >"$MOUNT/attachments/report.pdf"

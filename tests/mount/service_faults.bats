@@ -436,7 +436,7 @@ stop_mount_with_files() {
   wait "$pid"
 }
 
-@test "a name that cannot be resolved: online as soon as it can, at the start and later" {
+@test "a name that could not be resolved is tried again, and the mount is online once it resolves" {
   [ "$(id -u)" -eq 0 ] || skip "needs root"
   make_certificates 2>/dev/null
   start_tls_service another

@@ -212,7 +212,7 @@ TEST_WITH(a_file_without_a_path_is_counted_in_order, set_up, tear_down)
     assert_true(fixture->helper.pid > 0);
 }
 
-TEST_WITH(a_helper_can_be_stopped_before_its_first_process, set_up, tear_down)
+TEST_WITH(a_helper_can_be_stopped_before_its_process_starts, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     watch_helper_release(&fixture->helper);

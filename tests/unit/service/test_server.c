@@ -408,7 +408,7 @@ static int connect_deaf(const struct fixture *fixture)
     return fd;
 }
 
-TEST_WITH(a_client_that_reads_no_refusals_makes_room_for_others, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_client_that_reads_no_refusals_is_cut_off_for_others, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
     int deaf = connect_deaf(fixture);

@@ -312,7 +312,7 @@ TEST_WITH(each_inbox_has_its_own_numbers, set_up, tear_down)
     assert_false(maildir_memory_has_inbox(fixture->memory, 77));
 }
 
-TEST_WITH(an_email_without_an_id_has_no_number, set_up, tear_down)
+TEST_WITH(an_email_without_an_id_gets_no_uid, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     const struct maildir_sighting seen[] = {{.email = 1, .id = NULL}, {.email = 2, .id = "b"}};

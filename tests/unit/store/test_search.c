@@ -105,7 +105,7 @@ TEST_WITH(both_inboxes_are_searched_newest_first, set_up, fixture_tear_down)
     assert_found(fixture, "nothing", "");
 }
 
-TEST_WITH(the_service_finds_mail_that_the_index_lacks, set_up, fixture_tear_down)
+TEST_WITH(the_service_finds_mail_that_the_index_does_not_find, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     assert_true(is_service_asked(fixture, "nvoice"));
@@ -321,7 +321,7 @@ TEST_WITH(a_body_read_right_before_the_end_is_found_by_the_next_mount, set_up, f
     assert_found(fixture, "invoice", "b1 a1");
 }
 
-TEST_WITH(attachments_of_mail_that_was_read_are_found, set_up, fixture_tear_down)
+TEST_WITH(has_attachment_finds_emails_whose_content_was_read, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
     give_walrus(fixture);
