@@ -74,7 +74,7 @@ static int find_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
     _cleanup_reader_ struct connection *connection = NULL;
     _cleanup_statement_ sqlite3_stmt *statement = NULL;
     int64_t now = clock_realtime_ms(clock_system());
-    int error = database_begin_read(outgoing->database, &connection);
+    int error = database_take_reader(outgoing->database, &connection);
     if (error == 0)
         error = query_first(connection->db, &statement,
                             "SELECT seq, email, address, attempts FROM outgoing WHERE kind = ?1"
