@@ -181,8 +181,8 @@ struct daemon {
     struct fs_session *session;
     struct watch_helper watch_helper;
     struct inherited_descriptors inherited; /* the descriptors that the caller left open */
-    const char *manager; /* path of the service manager's socket; NULL without one or in the background */
-    int failure_status;  /* the exit status if the daemon cannot start */
+    char *manager;      /* path of the service manager's socket; NULL without one or in the background */
+    int failure_status; /* the exit status if the daemon cannot start */
 };
 
 /* Logs what failed, with the layer's reason or, if it is NULL, the errno. Frees the reason. */
@@ -410,6 +410,7 @@ static int serve(struct daemon *daemon, int ready_fd)
             background_ready(ready_fd);
         _cleanup_free_ char *ready = g_strdup_printf("READY=1\nSTATUS=%s is mounted on %s",
                                                      mount_name(daemon), daemon->options->mountpoint);
+                     '?'); /* a line end in a path would begin another line */
         notify_manager(daemon->manager, ready);
         /* The progress line would mix with the requests that -d shows. */
         struct progress progress = {.store = daemon->store, .outbox = daemon->outbox};
@@ -436,8 +437,9 @@ static int daemon_run(const struct options *options)
         log_error("cannot go into the background: %s", strerror(-error));
         return EXIT_FAILURE;
     }
-    /* In the background the daemon is not the main process of a service. */
-    daemon.manager = options->is_foreground ? getenv("NOTIFY_SOCKET") : NULL;
+    /* In the background the daemon is not the main process of a service; its child processes never are. */
+    daemon.manager = options->is_foreground ? g_strdup(getenv("NOTIFY_SOCKET")) : NULL;
+    unsetenv("NOTIFY_SOCKET");
     /* Only a request to the daemon's own mount would be a true sign of life. But such a request would wake an
      * idle daemon, and a thread that waits for the answer would keep a killed daemon from ending. */
     if (daemon.manager != NULL && getenv("WATCHDOG_USEC") != NULL) {
@@ -445,6 +447,7 @@ static int daemon_run(const struct options *options)
         notify_manager(daemon.manager, "WATCHDOG_USEC=0");
     }
     error = serve(&daemon, ready_fd);
+    free(daemon.manager);
     free(daemon.inherited.numbers); /* not NULL if the start failed before the descriptors were closed */
     return error == 0 ? EXIT_SUCCESS : daemon.failure_status;
 }
