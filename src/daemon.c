@@ -410,7 +410,7 @@ static int serve(struct daemon *daemon, int ready_fd)
             background_ready(ready_fd);
         _cleanup_free_ char *ready = g_strdup_printf("READY=1\nSTATUS=%s is mounted on %s",
                                                      mount_name(daemon), daemon->options->mountpoint);
-                     '?'); /* a line end in a path would begin another line */
+        g_strdelimit(ready + strlen("READY=1\n"), "\n", '?'); /* a path may have line ends */
         notify_manager(daemon->manager, ready);
         /* The progress line would mix with the requests that -d shows. */
         struct progress progress = {.store = daemon->store, .outbox = daemon->outbox};

@@ -347,6 +347,18 @@ END
   done
 }
 
+@test "a line end in the mount point's name does not begin a line to the service manager" {
+  listen_as_manager "$DIR/notify"
+  mkdir "$DIR"/$'two\nSTOPPING=1'
+  NOTIFY_SOCKET=$DIR/notify "$INBOXFS" -f "local:$DIR/box" "$DIR"/$'two\nSTOPPING=1' >>"$MOUNT_LOG" 2>&1 3>&- {PAUSE}>&- &
+  MOUNT_PID=$!
+  wait_until 30 grep -q STATUS "$DIR/heard"
+  contains "$(<"$DIR/heard")" "$DIR/two?STOPPING=1"
+  kill_mount TERM
+  kill "$MANAGER_PID"
+  wait "$MANAGER_PID" || true
+}
+
 @test "the daemon notifies no service manager if the mount fails or is in the background" {
   listen_as_manager "$DIR/notify"
   NOTIFY_SOCKET=$DIR/notify run -1 timeout 30 "$INBOXFS" -f "local:$DIR/box" "$DIR/nowhere"
