@@ -293,7 +293,7 @@ static bool are_others_allowed(void)
 {
     _cleanup_free_ char *text = NULL;
     return g_file_get_contents("/etc/fuse.conf", &text, NULL, NULL) &&
-           g_regex_match_simple("^user_allow_other\\s*$", text, G_REGEX_MULTILINE, 0);
+           g_regex_match_simple("^\\s*user_allow_other\\s*(#|$)", text, G_REGEX_MULTILINE | G_REGEX_RAW, 0);
 }
 
 static void check_fuse(struct check *check)
