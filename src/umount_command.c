@@ -148,7 +148,7 @@ int umount_command(int argc, char **argv)
         return EXIT_FAILURE;
     }
     /* This process must not keep the mount busy itself, by descriptors that its caller left open. */
-    close_range(STDERR_FILENO + 1, UINT_MAX, 0);
+    closefrom(STDERR_FILENO + 1);
     if (chdir("/") != 0)
         log_debug("cannot leave the working directory");
     return unmount(mountpoint, device) == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
