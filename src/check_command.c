@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each function checks one part, and prints one line by report().
+ * Each function checks some parts, and prints a line about each by report().
  */
 #include "commands.h"
 

@@ -13,7 +13,7 @@
 struct options {
     char *source;       /* base URL, or "local[:DIR]"; not NULL after OPTIONS_RUN */
     char *account;      /* the name of the account's section of the configuration, or NULL */
-    char *mountpoint;   /* absolute; NULL if is_check */
+    char *mountpoint;   /* absolute; the real path if the folder exists; NULL if is_check */
     char *api_key_file; /* a path; like all texts below, NULL if not given */
     char *api_key_command;
     char *api_key; /* from the environment or the configuration; wiped by options_release() */
@@ -45,7 +45,7 @@ enum options_result {
     OPTIONS_FAILED, /* the reason was logged */
 };
 
-/* Returns true if mount(8) started the program, as mount.inboxfs, and gave it switches of its own. */
+/* Returns true if mount(8) started the program, as mount.inboxfs: switches and exit statuses differ then. */
 bool options_is_mount_helper(void);
 
 /* Reads all options. The caller always releases *ret_options. Wipes a key from the environment, so that it is
