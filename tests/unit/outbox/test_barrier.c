@@ -270,6 +270,29 @@ FIXTURE_TEST(a_cancel_ends_the_wait_of_a_barrier)
     fake_service_open_gate(fixture->fake, FAKE_SEND);
 }
 
+/* A program that has waited reads `events` next. A set cancel shows that the barrier would wait. */
+FIXTURE_TEST(a_barrier_waits_until_events_are_published)
+{
+    struct fixture *fixture = *state;
+    struct cancel cancel;
+    fake_service_close_gate(fixture->fake, FAKE_SEND);
+    assert_int_equal(mail(fixture, "m.eml", MESSAGE), 0);
+    fake_service_wait_at_gate(fixture->fake, FAKE_SEND, 1);
+    cancel_init(&cancel);
+    cancel_set(&cancel);
+    pthread_mutex_lock(&fixture->lock); /* holds up the listeners */
+    fake_service_open_gate(fixture->fake, FAKE_SEND);
+    for (int i = 0; i < 20000 && !is_listed(fixture, SENT, "m.eml"); i++)
+        usleep(1000);
+    int result = outbox_wait_settled(fixture->outbox, OUTBOX_FOLDER_OUTBOX, 0, &cancel);
+    pthread_mutex_unlock(&fixture->lock);
+    cancel_release(&cancel);
+    assert_int_equal(result, -EINTR);
+    assert_true(is_listed(fixture, SENT, "m.eml"));
+    assert_int_equal(settle(fixture), 0);
+    assert_true(has_event(fixture, EVENT_SENT, "sent/m.eml"));
+}
+
 FIXTURE_TEST(a_barrier_ignores_later_messages)
 {
     struct fixture *fixture = *state;
