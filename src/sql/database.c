@@ -263,7 +263,7 @@ void database_return_reader(struct connection *connection)
     if (sqlite3_get_autocommit(connection->db) == 0)
         (void)query_execute(connection->db, "ROLLBACK", "");
     LOCK_GUARD(&database->lock);
-    if (database->readers_len < READERS_KEPT && !database->is_renewing)
+    if (database->readers_len < READERS_KEPT)
         database->readers[database->readers_len++] = connection;
     else
         free_connection(connection);
