@@ -33,7 +33,8 @@
 enum {
     EVENTS_TAIL_BYTES = 64 * 1024,
     SYSTEM_UID_MAX = 999, /* the greatest uid of a system account on most systems */
-    PAUSE_MS = 100,       /* between two looks for an outcome */
+    PAUSE_MIN_MS = 20,    /* the first pause between two looks for an outcome */
+    PAUSE_MAX_MS = 640,
 };
 
 /* ---------------------------------------------------------------- the mount */
@@ -215,12 +216,13 @@ static int report_outcome(int mount, const char *name)
                                      error != NULL ? error : "");
 }
 
+/* The pauses grow to 0.6 s, for the mount may be offline for hours. */
 int mount_wait_for_service(int mount, const char *name)
 {
     char path[100];
     struct stat status;
     snprintf(path, sizeof(path), "outbox/%s", name);
-    for (;;) {
+    for (int pause_ms = PAUSE_MIN_MS;; pause_ms = pause_ms < PAUSE_MAX_MS ? 2 * pause_ms : pause_ms) {
         bool is_waiting = fstatat(mount, path, &status, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
         int settled = report_outcome(mount, name);
         if (settled >= 0)
@@ -229,7 +231,7 @@ int mount_wait_for_service(int mount, const char *name)
             return complain(EX_UNAVAILABLE, "%s was taken out of outbox/", name);
         if (fstatat(mount, "outbox", &status, 0) != 0)
             return complain(EX_UNAVAILABLE, "accepted, but the mount is gone; it goes out when it is back");
-        poll(NULL, 0, PAUSE_MS);
+        poll(NULL, 0, pause_ms);
     }
 }
 
