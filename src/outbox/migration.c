@@ -411,7 +411,7 @@ static int save_count(struct migration *migration, struct connection *turn)
     char *end;
     int64_t day = strtoll(text, &end, 10);
     int64_t count = strtoll(end, NULL, 10);
-    return query_execute(turn->db, "UPDATE spool SET day = ?, sent = ?", "ii", day, count);
+    return query_execute(turn, "UPDATE spool SET day = ?, sent = ?", "ii", day, count);
 }
 
 static int save_all(struct migration *migration)

@@ -47,48 +47,10 @@ static const struct database_step steps[] = {
             " id TEXT NOT NULL, UNIQUE(digest, name));"},
 };
 
-enum statement {
-    SAVE_ROW,
-    SAVE_NUMBER,
-    SAVE_PIECE,
-    SAVE_REQUEST,
-    COUNT_SENT,
-    SAVE_POOL_ID,
-    PRUNE_POOL,
-    FORGET_POOL_ID,
-    REMOVE_ROW,
-    REMOVE_PIECES,
-    REMOVE_REQUEST,
-    SET_TAKEN_OVER,
-    FIND_POOL_ID,
-    READ_REQUEST,
-    READ_SPOOL,
-    STATEMENTS,
-};
-
-static const char *const statement_sql[STATEMENTS] = {
-    [SAVE_ROW] = "INSERT OR REPLACE INTO item VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
-    [SAVE_NUMBER] = "UPDATE spool SET next_number = ?1 WHERE next_number < ?1",
-    [SAVE_PIECE] = "INSERT INTO piece VALUES(?,?,?,?,?,?,?)",
-    [SAVE_REQUEST] = "INSERT OR REPLACE INTO request VALUES(?,?)",
-    [COUNT_SENT] = "UPDATE spool SET sent = CASE day WHEN ?1 THEN sent + 1 ELSE 1 END, day = ?1",
-    [SAVE_POOL_ID] = "INSERT OR REPLACE INTO pool(digest, name, id) VALUES(?,?,?)",
-    [PRUNE_POOL] = "DELETE FROM pool WHERE number <= (SELECT max(number) FROM pool) - 1000",
-    [FORGET_POOL_ID] = "DELETE FROM pool WHERE id = ?",
-    [REMOVE_ROW] = "DELETE FROM item WHERE number = ?",
-    [REMOVE_PIECES] = "DELETE FROM piece WHERE item = ?",
-    [REMOVE_REQUEST] = "DELETE FROM request WHERE item = ?",
-    [SET_TAKEN_OVER] = "UPDATE spool SET is_taken_over = 1",
-    [FIND_POOL_ID] = "SELECT id FROM pool WHERE digest = ? AND name = ?",
-    [READ_REQUEST] = "SELECT json FROM request WHERE item = ?",
-    [READ_SPOOL] = "SELECT is_taken_over, next_number, day, sent FROM spool",
-};
-
 static const struct database_format format = {
     .name = DATABASE_NAME,
     .steps = steps,
     .steps_len = ARRAY_LEN(steps),
-    .statements = statement_sql,
 };
 
 struct spool {
@@ -144,7 +106,8 @@ int spool_read_head(struct spool *spool, struct spool_head *ret)
     _cleanup_reader_ struct connection *reader = NULL;
     int error = database_take_reader(spool->database, &reader);
     if (error == 0)
-        error = statements_integers(reader, READ_SPOOL, values, ARRAY_LEN(values), "");
+        error = query_integers(reader, values, ARRAY_LEN(values),
+                               "SELECT is_taken_over, next_number, day, sent FROM spool", "");
     if (error == 0)
         *ret = (struct spool_head){.is_taken_over = values[0] != 0,
                                    .next_number = (uint64_t)values[1],
@@ -210,79 +173,77 @@ int spool_begin(struct spool *spool, struct connection **ret_turn)
 int spool_end(struct spool *spool, struct connection *turn, int error)
 {
     if (error == 0)
-        error = statements_execute(turn, SAVE_NUMBER, "i", (int64_t)atomic_load(&spool->next_number));
+        error = query_execute(turn, "UPDATE spool SET next_number = ?1 WHERE next_number < ?1", "i",
+                              (int64_t)atomic_load(&spool->next_number));
     return database_end_write(spool->database, error);
 }
 
 int spool_save_row(struct connection *turn, const struct row *row)
 {
-    int error = statements_execute(
-        turn, SAVE_ROW, "iisssisssssssiiiiiiiissii", (int64_t)row->number, (int64_t)row->position,
-        item_kind_name(row->kind), item_states[row->state].name, row->name, row->size, row->digest, row->key,
-        row->reply_template, row->from, row->replies_to, row->not_carried, row->sequence,
-        (int64_t)row->may_have_been_sent, (int64_t)row->was_unknown, (int64_t)row->was_reuploaded,
-        row->quota_day, (int64_t)row->attempts, row->accepted_ms, row->finished_ms, (int64_t)row->http_status,
-        row->id, row->error, (int64_t)row->receipt_bytes, (int64_t)row->replaces);
+    int error = query_execute(
+        turn, "INSERT OR REPLACE INTO item VALUES(?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)",
+        "iisssisssssssiiiiiiiissii", (int64_t)row->number, (int64_t)row->position, item_kind_name(row->kind),
+        item_states[row->state].name, row->name, row->size, row->digest, row->key, row->reply_template,
+        row->from, row->replies_to, row->not_carried, row->sequence, (int64_t)row->may_have_been_sent,
+        (int64_t)row->was_unknown, (int64_t)row->was_reuploaded, row->quota_day, (int64_t)row->attempts,
+        row->accepted_ms, row->finished_ms, (int64_t)row->http_status, row->id, row->error,
+        (int64_t)row->receipt_bytes, (int64_t)row->replaces);
     if (error == 0)
-        error = statements_execute(turn, REMOVE_PIECES, "i", (int64_t)row->number);
+        error = query_execute(turn, "DELETE FROM piece WHERE item = ?", "i", (int64_t)row->number);
     for (size_t i = 0; i < row->pieces_len && error == 0; i++) {
         const struct piece *piece = &row->pieces[i];
-        error = statements_execute(turn, SAVE_PIECE, "iisiiss", (int64_t)row->number, (int64_t)i, piece->name,
-                                   (int64_t)piece->content, piece->size, piece->digest, piece->pool_id);
+        error = query_execute(turn, "INSERT INTO piece VALUES(?,?,?,?,?,?,?)", "iisiiss",
+                              (int64_t)row->number, (int64_t)i, piece->name, (int64_t)piece->content,
+                              piece->size, piece->digest, piece->pool_id);
     }
     return error;
 }
 
 int spool_remove_row(struct connection *turn, uint64_t number)
 {
-    int error = 0;
-    for (enum statement statement = REMOVE_ROW; statement <= REMOVE_REQUEST && error == 0; statement++)
-        error = statements_execute(turn, statement, "i", (int64_t)number);
-    return error;
+    int error = query_execute(turn, "DELETE FROM item WHERE number = ?", "i", (int64_t)number);
+    if (error == 0)
+        error = query_execute(turn, "DELETE FROM piece WHERE item = ?", "i", (int64_t)number);
+    return error != 0 ? error : spool_save_request(turn, number, NULL);
 }
 
 int spool_save_request(struct connection *turn, uint64_t number, const char *request)
 {
-    return request == NULL ? statements_execute(turn, REMOVE_REQUEST, "i", (int64_t)number)
-                           : statements_execute(turn, SAVE_REQUEST, "is", (int64_t)number, request);
+    return request == NULL ? query_execute(turn, "DELETE FROM request WHERE item = ?", "i", (int64_t)number)
+                           : query_execute(turn, "INSERT OR REPLACE INTO request VALUES(?,?)", "is",
+                                           (int64_t)number, request);
 }
 
 int spool_count_sent(struct connection *turn, int64_t day)
 {
-    return statements_execute(turn, COUNT_SENT, "i", day);
+    return query_execute(turn, "UPDATE spool SET sent = CASE day WHEN ?1 THEN sent + 1 ELSE 1 END, day = ?1",
+                         "i", day);
 }
 
 int spool_save_pool_id(struct connection *turn, const struct piece *piece)
 {
-    int error = statements_execute(turn, SAVE_POOL_ID, "sss", piece->digest, piece->name, piece->pool_id);
-    return error != 0 ? error : statements_execute(turn, PRUNE_POOL, "");
+    int error = query_execute(turn, "INSERT OR REPLACE INTO pool(digest, name, id) VALUES(?,?,?)", "sss",
+                              piece->digest, piece->name, piece->pool_id);
+    return error != 0
+               ? error
+               : query_execute(turn, "DELETE FROM pool WHERE number <= (SELECT max(number) FROM pool) - 1000",
+                               "");
 }
 
 int spool_set_taken_over(struct connection *turn)
 {
-    return statements_execute(turn, SET_TAKEN_OVER, "");
-}
-
-/* Copies the only column of a statement whose statements_begin() returned `result`, and ends it. */
-static int copy_only_column(struct connection *reader, sqlite3_stmt *statement, int result, char **ret_column)
-{
-    char *text = result > 0 ? query_column_copy(statement, 0, NULL) : NULL;
-    statements_end(statement);
-    database_return_reader(reader);
-    *ret_column = text;
-    return result < 0 ? result : result > 0 && text == NULL ? -ENOMEM : 0;
+    return query_execute(turn, "UPDATE spool SET is_taken_over = 1", "");
 }
 
 char *spool_find_pool_id(struct spool *spool, const char *digest, const char *name)
 {
-    struct connection *reader;
-    sqlite3_stmt *statement = NULL;
-    char *id = NULL;
-    if (database_take_reader(spool->database, &reader) != 0)
-        return NULL;
-    int result = statements_begin(reader, FIND_POOL_ID, &statement, "ss", digest, name);
-    (void)copy_only_column(reader, statement, result, &id);
-    return id;
+    _cleanup_reader_ struct connection *reader = NULL;
+    _cleanup_statement_ struct statement statement = {0};
+    int error = database_take_reader(spool->database, &reader);
+    if (error == 0)
+        error = query_first(reader, &statement, "SELECT id FROM pool WHERE digest = ? AND name = ?", "ss",
+                            digest, name);
+    return error == 0 ? query_column_copy(statement.row, 0, NULL) : NULL;
 }
 
 void spool_forget_pool_id(struct spool *spool, const char *pool_id)
@@ -290,20 +251,24 @@ void spool_forget_pool_id(struct spool *spool, const char *pool_id)
     struct connection *turn;
     int error = spool_begin(spool, &turn);
     if (error == 0)
-        error = spool_end(spool, turn, statements_execute(turn, FORGET_POOL_ID, "s", pool_id));
+        error = spool_end(spool, turn, query_execute(turn, "DELETE FROM pool WHERE id = ?", "s", pool_id));
     if (error != 0)
         log_warning("the spool could not forget what the pool has forgotten: %s", strerror(-error));
 }
 
 int spool_read_request(struct spool *spool, uint64_t number, char **ret_request)
 {
-    struct connection *reader;
-    sqlite3_stmt *statement = NULL;
+    *ret_request = NULL;
+    _cleanup_reader_ struct connection *reader = NULL;
+    _cleanup_statement_ struct statement statement = {0};
     int error = database_take_reader(spool->database, &reader);
+    if (error == 0)
+        error =
+            query_first(reader, &statement, "SELECT json FROM request WHERE item = ?", "i", (int64_t)number);
     if (error != 0)
-        return error;
-    int result = statements_begin(reader, READ_REQUEST, &statement, "i", (int64_t)number);
-    return copy_only_column(reader, statement, result, ret_request);
+        return error == -ENOENT ? 0 : error;
+    *ret_request = query_column_copy(statement.row, 0, NULL);
+    return *ret_request != NULL ? 0 : -ENOMEM;
 }
 
 static int copy_column(sqlite3_stmt *statement, int column, char **ret)
@@ -348,22 +313,22 @@ static int read_row(sqlite3_stmt *statement, struct row *row)
     return error;
 }
 
-static int read_pieces(sqlite3 *db, struct row *row)
+static int read_pieces(struct connection *reader, struct row *row)
 {
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement,
-                              "SELECT name, content, size, digest, pool_id FROM piece WHERE item = ?"
-                              " ORDER BY place",
-                              "i", (int64_t)row->number);
-    while (error == 0 && (error = query_step(statement)) == 1) {
+    _cleanup_statement_ struct statement statement = {0};
+    int error = query_begin(reader, &statement,
+                            "SELECT name, content, size, digest, pool_id FROM piece WHERE item = ?"
+                            " ORDER BY place",
+                            "i", (int64_t)row->number);
+    while (error == 0 && (error = query_step(statement.row)) == 1) {
         struct piece *piece = row_add_piece(row, NULL);
-        error = piece == NULL ? -ENOMEM : copy_column(statement, 0, &piece->name);
+        error = piece == NULL ? -ENOMEM : copy_column(statement.row, 0, &piece->name);
         if (error != 0)
             break;
-        piece->content = (uint64_t)sqlite3_column_int64(statement, 1);
-        piece->size = sqlite3_column_int64(statement, 2);
-        g_strlcpy(piece->digest, query_column_text(statement, 3), sizeof(piece->digest));
-        error = copy_column(statement, 4, &piece->pool_id);
+        piece->content = (uint64_t)sqlite3_column_int64(statement.row, 1);
+        piece->size = sqlite3_column_int64(statement.row, 2);
+        g_strlcpy(piece->digest, query_column_text(statement.row, 3), sizeof(piece->digest));
+        error = copy_column(statement.row, 4, &piece->pool_id);
     }
     return error;
 }
@@ -371,15 +336,15 @@ static int read_pieces(sqlite3 *db, struct row *row)
 int spool_load(struct spool *spool, int (*visit)(void *context, struct row *row), void *context)
 {
     _cleanup_reader_ struct connection *reader = NULL;
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    _cleanup_statement_ struct statement statement = {0};
     int error = database_begin_read(spool->database, &reader);
     if (error == 0)
-        error = query_prepare(reader->db, &statement, "SELECT * FROM item ORDER BY position", "");
-    while (error == 0 && (error = query_step(statement)) == 1) {
+        error = query_begin(reader, &statement, "SELECT * FROM item ORDER BY position", "");
+    while (error == 0 && (error = query_step(statement.row)) == 1) {
         struct row row = {0};
-        error = read_row(statement, &row);
+        error = read_row(statement.row, &row);
         if (error == 0 && row.kind == ITEM_MESSAGE && row.state != ITEM_SENT)
-            error = read_pieces(reader->db, &row);
+            error = read_pieces(reader, &row);
         error = error != 0 ? error : visit(context, &row);
         row_release(&row);
     }

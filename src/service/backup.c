@@ -34,39 +34,39 @@ static int copy_file(int from_fd, int to_fd, const char *name)
     return error;
 }
 
-static int copy_pool(sqlite3 *db, int data_fd, int copy_fd)
+static int copy_pool(struct connection *reader, int data_fd, int copy_fd)
 {
     _cleanup_close_ int from_fd = file_open_dir(data_fd, "pool");
     _cleanup_close_ int to_fd = file_open_dir(copy_fd, "pool");
     if (from_fd < 0 || to_fd < 0)
         return from_fd < 0 ? from_fd : to_fd;
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_prepare(db, &statement, "SELECT id FROM pool", "");
+    _cleanup_statement_ struct statement statement = {0};
+    int error = query_begin(reader, &statement, "SELECT id FROM pool", "");
     int step = 0;
-    while (error == 0 && (step = query_step(statement)) > 0)
-        error = copy_file(from_fd, to_fd, query_column_text(statement, 0));
+    while (error == 0 && (step = query_step(statement.row)) > 0)
+        error = copy_file(from_fd, to_fd, query_column_text(statement.row, 0));
     if (error == 0)
         error = step;
     return error == 0 ? file_sync(to_fd) : error;
 }
 
-static int copy_database(sqlite3 *db, int copy_fd, const char *path)
+static int copy_database(struct connection *reader, int copy_fd, const char *path)
 {
     /* SQLite would make the file with the mode of the umask. */
     int fd = openat(copy_fd, "inbox.sqlite3", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;
     close(fd);
-    sqlite3 *copy = NULL;
-    int result = sqlite3_open_v2(path, &copy, SQLITE_OPEN_READWRITE, NULL);
+    struct connection copy = {0};
+    int result = sqlite3_open_v2(path, &copy.db, SQLITE_OPEN_READWRITE, NULL);
     if (result == SQLITE_OK) {
-        sqlite3_backup *backup = sqlite3_backup_init(copy, "main", db, "main");
-        result = backup != NULL ? sqlite3_backup_step(backup, -1) : sqlite3_errcode(copy);
+        sqlite3_backup *backup = sqlite3_backup_init(copy.db, "main", reader->db, "main");
+        result = backup != NULL ? sqlite3_backup_step(backup, -1) : sqlite3_errcode(copy.db);
         sqlite3_backup_finish(backup);
     }
-    int error =
-        result == SQLITE_DONE ? query_execute(copy, TABLES_NAME_INSTANCE, "") : query_error_on(copy, result);
-    sqlite3_close(copy);
+    int error = result == SQLITE_DONE ? query_execute(&copy, TABLES_NAME_INSTANCE, "")
+                                      : query_error_on(copy.db, result);
+    connection_close(&copy);
     return error;
 }
 
@@ -80,9 +80,9 @@ static int copy_data(struct database *database, const char *data_dir, const char
     _cleanup_reader_ struct connection *connection = NULL;
     int error = database_begin_read(database, &connection);
     if (error == 0)
-        error = copy_database(connection->db, copy_fd, path);
+        error = copy_database(connection, copy_fd, path);
     if (error == 0)
-        error = copy_pool(connection->db, data_fd, copy_fd);
+        error = copy_pool(connection, data_fd, copy_fd);
     int key_error = error == 0 ? copy_file(data_fd, copy_fd, "api-key") : error;
     if (key_error != 0 && key_error != -ENOENT) /* the administrator may keep the key elsewhere */
         return key_error;

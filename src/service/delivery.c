@@ -47,29 +47,29 @@ json_t *delivery_date(int64_t date_ms)
     return json_string(date);
 }
 
-int delivery_store(sqlite3 *db, const struct message *message, const char *key, const struct message_row *row,
-                   int64_t *ret_seq)
+int delivery_store(struct connection *turn, const struct message *message, const char *key,
+                   const struct message_row *row, int64_t *ret_seq)
 {
     int error =
-        query_execute(db,
+        query_execute(turn,
                       "INSERT INTO messages (message_id, thread, forward_depth, date_ms, header, search_text)"
                       " VALUES (?, ?, ?, ?, ?, ?)",
                       "siiiss", key, message->thread, message->forward_depth, message->date_ms, row->header,
                       row->search_text);
     if (error != 0)
         return error;
-    int64_t seq = sqlite3_last_insert_rowid(db);
+    int64_t seq = sqlite3_last_insert_rowid(turn->db);
     if (message->thread == 0)
-        error = query_execute(db, "UPDATE messages SET thread = seq WHERE seq = ?", "i", seq);
+        error = query_execute(turn, "UPDATE messages SET thread = seq WHERE seq = ?", "i", seq);
     if (error == 0)
-        error = query_execute(db, "INSERT INTO contents VALUES (?, ?, ?, ?)", "issb", seq,
+        error = query_execute(turn, "INSERT INTO contents VALUES (?, ?, ?, ?)", "issb", seq,
                               message->plain_text, message->html, (const void *)row->raw, row->raw_len);
     if (error == 0)
         *ret_seq = seq;
     return error;
 }
 
-static int insert_email(sqlite3 *db, const struct message *message, int64_t seq,
+static int insert_email(struct connection *turn, const struct message *message, int64_t seq,
                         const struct service_inbox *inbox, enum recipient_header header,
                         const json_t *recipient)
 {
@@ -92,28 +92,29 @@ static int insert_email(sqlite3 *db, const struct message *message, int64_t seq,
     if (text == NULL)
         return -ENOMEM;
     bool is_valid = strcmp(verdict.status, "valid") == 0;
-    error = query_execute(db,
+    error = query_execute(turn,
                           "INSERT INTO emails (id, inbox, message, is_valid, from_address, record)"
                           " VALUES (?, ?, ?, ?, ?, ?)",
                           "siiiss", id, inbox->seq, seq, (int64_t)is_valid, from, text);
     bool has_webhook = json_is_string(json_object_get(inbox->record, "webhook_url"));
     return error == 0 && is_valid && has_webhook
-               ? outgoing_add(db, OUTGOING_WEBHOOK, sqlite3_last_insert_rowid(db), service_inbox_id(inbox))
+               ? outgoing_add(turn, OUTGOING_WEBHOOK, sqlite3_last_insert_rowid(turn->db),
+                              service_inbox_id(inbox))
                : error;
 }
 
-int delivery_add_email(sqlite3 *db, const struct message *message, int64_t seq, enum recipient_header header,
-                       const json_t *recipient)
+int delivery_add_email(struct connection *turn, const struct message *message, int64_t seq,
+                       enum recipient_header header, const json_t *recipient)
 {
     _cleanup_inbox_ struct service_inbox inbox = {0};
     const char *address = json_string_value(json_object_get(recipient, "address"));
-    int error = service_inbox_find_for_mail(db, address, &inbox);
+    int error = service_inbox_find_for_mail(turn, address, &inbox);
     if (error != 0)
         return error;
     int64_t found = 0;
-    error = query_integer(db, &found, "SELECT 1 FROM emails WHERE message = ? AND inbox = ?", "ii", seq,
-                          inbox.seq);
-    return error == -ENOENT ? insert_email(db, message, seq, &inbox, header, recipient) : error;
+    error = query_integers(turn, &found, 1, "SELECT 1 FROM emails WHERE message = ? AND inbox = ?", "ii", seq,
+                           inbox.seq);
+    return error == -ENOENT ? insert_email(turn, message, seq, &inbox, header, recipient) : error;
 }
 
 /* ---------------------------------------------------------------- completing a message from elsewhere */
@@ -159,37 +160,38 @@ static int complete_message(const struct delivery *delivery, struct message *mes
 
 /* ---------------------------------------------------------------- storing a message, in the turn to write */
 
-static int find_thread(sqlite3 *db, const char *message_id, struct message *message)
+static int find_thread(struct connection *turn, const char *message_id, struct message *message)
 {
-    int error = query_integer(db, &message->thread, "SELECT thread FROM messages WHERE message_id = ?", "s",
-                              message_id);
+    int error = query_integers(turn, &message->thread, 1, "SELECT thread FROM messages WHERE message_id = ?",
+                               "s", message_id);
     return error == -ENOENT ? 0 : error;
 }
 
 /* A message joins the thread of the message that it replies to or, if that is not stored here, of the nearest
  * message in References. */
-static int join_thread(sqlite3 *db, struct message *message)
+static int join_thread(struct connection *turn, struct message *message)
 {
     int error = 0;
     for (size_t i = 0; i < json_array_size(message->in_reply_to) && error == 0 && message->thread == 0; i++)
-        error = find_thread(db, json_string_value(json_array_get(message->in_reply_to, i)), message);
+        error = find_thread(turn, json_string_value(json_array_get(message->in_reply_to, i)), message);
     for (size_t i = json_array_size(message->references); i > 0 && error == 0 && message->thread == 0; i--)
-        error = find_thread(db, json_string_value(json_array_get(message->references, i - 1)), message);
+        error = find_thread(turn, json_string_value(json_array_get(message->references, i - 1)), message);
     return error;
 }
 
 /* Does not store a message again: mail servers deliver to each recipient separately, and repeat a delivery
  * whose answer they lost. */
-static int store_once(sqlite3 *db, struct message *message, const struct message_row *row, int64_t *ret_seq)
+static int store_once(struct connection *turn, struct message *message, const struct message_row *row,
+                      int64_t *ret_seq)
 {
     int64_t seq = 0;
     char other_key[37];
     const char *key = message->message_id;
-    int error = query_integer(db, &seq, "SELECT seq FROM messages WHERE message_id = ?", "s", key);
+    int error = query_integers(turn, &seq, 1, "SELECT seq FROM messages WHERE message_id = ?", "s", key);
     if (error == 0) {
         int64_t same = 0;
-        error = query_integer(db, &same, "SELECT raw = ? FROM contents WHERE message = ?", "bi",
-                              (const void *)row->raw, row->raw_len, seq);
+        error = query_integers(turn, &same, 1, "SELECT raw = ? FROM contents WHERE message = ?", "bi",
+                               (const void *)row->raw, row->raw_len, seq);
         if (error != 0 || same != 0) {
             *ret_seq = seq;
             return error == -ENOENT ? -EUCLEAN : error;
@@ -201,8 +203,8 @@ static int store_once(sqlite3 *db, struct message *message, const struct message
         error = 0;
     }
     if (error == 0)
-        error = join_thread(db, message);
-    return error == 0 ? delivery_store(db, message, key, row, ret_seq) : error;
+        error = join_thread(turn, message);
+    return error == 0 ? delivery_store(turn, message, key, row, ret_seq) : error;
 }
 
 static bool list_has_address(const json_t *list, const char *recipient)
@@ -226,10 +228,10 @@ bool delivery_makes_inbox(const char *new_inboxes, const char *address)
     return new_inboxes != NULL && (new_inboxes[0] == '\0' || delivery_is_in_domain(address, new_inboxes));
 }
 
-static int make_inbox(sqlite3 *db, const char *address)
+static int make_inbox(struct connection *turn, const char *address)
 {
     int64_t inboxes = 0;
-    int error = query_integer(db, &inboxes, "SELECT count(*) FROM inboxes", "");
+    int error = query_integers(turn, &inboxes, 1, "SELECT count(*) FROM inboxes", "");
     if (error == 0 && inboxes >= DELIVERY_INBOXES_MAX)
         error = -EUSERS;
     if (error != 0)
@@ -237,12 +239,12 @@ static int make_inbox(sqlite3 *db, const char *address)
     _cleanup_json_ json_t *settings = NULL;
     error = inbox_settings_default(address, &settings);
     if (error == 0)
-        error = service_inbox_store(db, 0, settings);
+        error = service_inbox_store(turn, 0, settings);
     return error == -EBADMSG ? -ENOENT : error;
 }
 
-static int put_into_inboxes(sqlite3 *db, const struct delivery *delivery, const struct message *message,
-                            int64_t seq, size_t *ret_unknown)
+static int put_into_inboxes(struct connection *turn, const struct delivery *delivery,
+                            const struct message *message, int64_t seq, size_t *ret_unknown)
 {
     int error = 0;
     for (size_t i = 0; i < delivery->recipients_len && error == 0; i++) {
@@ -253,11 +255,11 @@ static int put_into_inboxes(sqlite3 *db, const struct delivery *delivery, const 
                                                                                 : DELIVERY_BCC;
         /* NULL if the address is not UTF-8. No inbox has such an address. */
         _cleanup_json_ json_t *recipient = json_pack("{s:s, s:n}", "address", address, "name");
-        error = recipient != NULL ? delivery_add_email(db, message, seq, header, recipient) : -ENOENT;
+        error = recipient != NULL ? delivery_add_email(turn, message, seq, header, recipient) : -ENOENT;
         if (error == -ENOENT && recipient != NULL && delivery_makes_inbox(delivery->new_inboxes, address)) {
-            error = make_inbox(db, address);
+            error = make_inbox(turn, address);
             if (error == 0)
-                error = delivery_add_email(db, message, seq, header, recipient);
+                error = delivery_add_email(turn, message, seq, header, recipient);
         }
         if (error == -ENOENT)
             *ret_unknown = i;
@@ -283,9 +285,9 @@ static int receive_message(struct database *database, const struct delivery *del
     if (error != 0)
         return error;
     int64_t seq = 0;
-    error = store_once(connection->db, &message, &row, &seq);
+    error = store_once(connection, &message, &row, &seq);
     if (error == 0)
-        error = put_into_inboxes(connection->db, delivery, &message, seq, ret_unknown);
+        error = put_into_inboxes(connection, delivery, &message, seq, ret_unknown);
     return database_end_write(database, error);
 }
 

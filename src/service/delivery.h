@@ -10,7 +10,6 @@
 #ifndef INBOXFS_SERVICE_DELIVERY_H
 #define INBOXFS_SERVICE_DELIVERY_H
 
-#include <sqlite3.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -42,14 +41,14 @@ int message_row_fill(struct message_row *row, const struct message *message);
 /* Stores a message in the row *ret_seq. Answers find the message by `key`, which is its Message-ID, or a
  * random text if an earlier message has this Message-ID. The caller has the turn to write. Return: 0 or
  * -errno. */
-int delivery_store(sqlite3 *db, const struct message *message, const char *key, const struct message_row *row,
-                   int64_t *ret_seq);
+int delivery_store(struct connection *turn, const struct message *message, const char *key,
+                   const struct message_row *row, int64_t *ret_seq);
 
 /* Adds an email of a stored message to the inbox of `recipient`, an address as in struct message. The caller
  * has the turn to write. Return: 0, also if the inbox has the message already; -ENOENT if there is no such
  * inbox; -errno. */
-int delivery_add_email(sqlite3 *db, const struct message *message, int64_t seq, enum recipient_header header,
-                       const json_t *recipient);
+int delivery_add_email(struct connection *turn, const struct message *message, int64_t seq,
+                       enum recipient_header header, const json_t *recipient);
 
 /* Returns the date in the form of records; NULL when out of memory. */
 json_t *delivery_date(int64_t date_ms);

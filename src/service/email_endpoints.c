@@ -161,6 +161,16 @@ static json_t *column_text(sqlite3_stmt *statement, int column)
     return text != NULL ? json_stringn(text, prefix_within(text, len, BODY_MAX_BYTES)) : json_null();
 }
 
+#define OF_RECEIVED                                                                                \
+    " FROM emails e JOIN messages m ON m.seq = e.message JOIN contents c ON c.message = e.message" \
+    " WHERE e.id = ? AND e.is_valid"
+#define OF_SENT                                                                                      \
+    " FROM outbound e JOIN messages m ON m.seq = e.message JOIN contents c ON c.message = e.message" \
+    " WHERE e.id = ?"
+
+/* The columns that read_thread_email() reads. */
+#define EMAIL_COLUMNS "SELECT m.seq, m.thread, e.inbox, e.record, m.header, c.plain_text, c.html"
+
 /* Return: 0; -EUCLEAN if the row is damaged; -ENOMEM. */
 static int read_thread_email(sqlite3_stmt *statement, struct thread_email *ret_email)
 {
@@ -194,15 +204,14 @@ static int read_thread_email(sqlite3_stmt *statement, struct thread_email *ret_e
     return 0;
 }
 
-/* Puts the content records of the rows before those in the list, until it is full. The statement is at its
- * first row. Return: 0 or -errno. */
-static int prepend_rows(sqlite3_stmt *statement, json_t *list)
+/* Puts the content records of the rows before those in the list, until it is full. Return: 0 or -errno. */
+static int prepend_rows(sqlite3_stmt *row, json_t *list)
 {
     size_t json_bytes = 0;
-    int step = 1;
-    for (; step > 0; step = query_step(statement)) {
+    int step;
+    while ((step = query_step(row)) > 0) {
         struct thread_email previous;
-        int error = read_thread_email(statement, &previous);
+        int error = read_thread_email(row, &previous);
         if (error != 0)
             return error;
         json_bytes += json_dumpb(previous.record, NULL, 0, JSON_COMPACT);
@@ -218,31 +227,39 @@ static int prepend_rows(sqlite3_stmt *statement, json_t *list)
 
 /* Lists the content records of the thread's emails before `email`: the newest that fit, oldest first, without
  * previous_emails of their own. The caller owns *ret_list. Return: 0 or -errno. */
-static int load_previous(struct connection *connection, const struct thread_email *email, json_t **ret_list)
+static int load_previous(struct connection *reader, const struct thread_email *email, json_t **ret_list)
 {
-    sqlite3_stmt *statement;
+    _cleanup_statement_ struct statement statement = {0};
     _cleanup_json_ json_t *list = json_array();
-    int result = statements_begin(connection, TABLES_PREVIOUS, &statement, "iiii", email->thread,
-                                  email->message, email->inbox, (int64_t)PREVIOUS_MAX);
-    if (result > 0)
-        result = prepend_rows(statement, list);
-    statements_end(statement);
-    if (result == 0)
+    int error = query_begin(
+        reader, &statement,
+        EMAIL_COLUMNS
+        " FROM messages m JOIN emails e ON e.message = m.seq JOIN contents c ON c.message = m.seq"
+        " WHERE m.thread = ?1 AND m.seq < ?2 AND e.inbox = ?3 AND e.is_valid"
+        " UNION ALL " EMAIL_COLUMNS
+        " FROM messages m JOIN outbound e ON e.message = m.seq JOIN contents c ON c.message = m.seq"
+        " WHERE m.thread = ?1 AND m.seq < ?2 AND e.inbox = ?3 AND NOT EXISTS"
+        " (SELECT 1 FROM emails r WHERE r.message = m.seq AND r.inbox = ?3 AND r.is_valid)"
+        " ORDER BY 1 DESC LIMIT ?4",
+        "iiii", email->thread, email->message, email->inbox, (int64_t)PREVIOUS_MAX);
+    if (error == 0)
+        error = prepend_rows(statement.row, list);
+    if (error == 0)
         *ret_list = TAKE_PTR(list);
-    return result;
+    return error;
 }
 
 /* ---------------------------------------------------------------- parts of an email */
 
 static const char *const raw_sql[] = {
-    [SIDE_RECEIVED] = "SELECT m.header, c.raw" TABLES_OF_RECEIVED,
-    [SIDE_SENT] = "SELECT m.header, c.raw" TABLES_OF_SENT,
+    [SIDE_RECEIVED] = "SELECT m.header, c.raw" OF_RECEIVED,
+    [SIDE_SENT] = "SELECT m.header, c.raw" OF_SENT,
 };
 
-static int add_thread(struct connection *connection, const struct thread_email *email)
+static int add_thread(struct connection *reader, const struct thread_email *email)
 {
     _cleanup_json_ json_t *previous = NULL;
-    int error = load_previous(connection, email, &previous);
+    int error = load_previous(reader, email, &previous);
     if (error != 0)
         return error;
     _cleanup_strbuf_ struct strbuf prompt = STRBUF_INIT(SIZE_MAX / 2);
@@ -257,17 +274,17 @@ static int add_thread(struct connection *connection, const struct thread_email *
     return prompt.error;
 }
 
-int email_load_content(struct connection *connection, enum email_side side, const char *id,
-                       json_t **ret_record)
+int email_load_content(struct connection *reader, enum email_side side, const char *id, json_t **ret_record)
 {
-    enum tables_statement number = side == SIDE_SENT ? TABLES_SENT : TABLES_RECEIVED;
-    sqlite3_stmt *statement;
+    const char *sql = side == SIDE_SENT ? EMAIL_COLUMNS OF_SENT : EMAIL_COLUMNS OF_RECEIVED;
+    struct statement statement = {0};
     struct thread_email email = {0};
-    int result = statements_begin(connection, number, &statement, "s", id);
-    int error = result > 0 ? read_thread_email(statement, &email) : result < 0 ? result : -ENOENT;
-    statements_end(statement);
+    int error = query_first(reader, &statement, sql, "s", id);
     if (error == 0)
-        error = add_thread(connection, &email);
+        error = read_thread_email(statement.row, &email);
+    query_end(&statement);
+    if (error == 0)
+        error = add_thread(reader, &email);
     if (error == 0)
         *ret_record = json_incref(email.record);
     json_decref(email.record);
@@ -277,25 +294,25 @@ int email_load_content(struct connection *connection, enum email_side side, cons
 /* Each loader fills the reply with one part of an email. Return: 0; -ENOENT if the part does not exist or the
  * email is not of the request's side; -errno. */
 
-static int load_content(struct connection *connection, const struct request *request, struct reply *reply)
+static int load_content(struct connection *reader, const struct request *request, struct reply *reply)
 {
     json_t *record = NULL;
-    int error = email_load_content(connection, request->side, request->parameters[0], &record);
+    int error = email_load_content(reader, request->side, request->parameters[0], &record);
     if (error == 0)
         reply_json(reply, MHD_HTTP_OK, record);
     return error;
 }
 
-static int load_raw(struct connection *connection, const struct request *request, struct reply *reply)
+static int load_raw(struct connection *reader, const struct request *request, struct reply *reply)
 {
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(connection->db, &statement, raw_sql[request->side], "s", request->parameters[0]);
+    _cleanup_statement_ struct statement statement = {0};
+    int error = query_first(reader, &statement, raw_sql[request->side], "s", request->parameters[0]);
     if (error != 0)
         return error;
     size_t len = 0;
-    if (sqlite3_column_type(statement, 1) == SQLITE_NULL)
+    if (sqlite3_column_type(statement.row, 1) == SQLITE_NULL)
         return -EUCLEAN;
-    char *raw = query_column_copy(statement, 1, &len);
+    char *raw = query_column_copy(statement.row, 1, &len);
     if (raw == NULL)
         return -ENOMEM;
     reply_bytes(reply, "message/rfc822", raw, len);
@@ -303,13 +320,13 @@ static int load_raw(struct connection *connection, const struct request *request
     return 0;
 }
 
-static int load_attachment(struct connection *connection, const struct request *request, struct reply *reply)
+static int load_attachment(struct connection *reader, const struct request *request, struct reply *reply)
 {
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(connection->db, &statement, raw_sql[request->side], "s", request->parameters[0]);
+    _cleanup_statement_ struct statement statement = {0};
+    int error = query_first(reader, &statement, raw_sql[request->side], "s", request->parameters[0]);
     if (error != 0)
         return error;
-    _cleanup_json_ json_t *header = column_json(statement, 0);
+    _cleanup_json_ json_t *header = column_json(statement.row, 0);
     if (header == NULL)
         return -EUCLEAN;
     /* The list has the order of message_read_attachment(). */
@@ -322,8 +339,8 @@ static int load_attachment(struct connection *connection, const struct request *
         return -ENOENT;
     char *bytes = NULL;
     size_t len = 0;
-    const char *raw = sqlite3_column_blob(statement, 1);
-    error = message_read_attachment(raw, (size_t)sqlite3_column_bytes(statement, 1), i, &bytes, &len);
+    const char *raw = sqlite3_column_blob(statement.row, 1);
+    error = message_read_attachment(raw, (size_t)sqlite3_column_bytes(statement.row, 1), i, &bytes, &len);
     if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
     reply_bytes(reply, member_text(json_array_get(list, i), "content_type"), bytes, len);
@@ -334,10 +351,10 @@ static int load_attachment(struct connection *connection, const struct request *
 static int answer_with(const struct request *request, struct reply *reply,
                        int (*load)(struct connection *, const struct request *, struct reply *))
 {
-    _cleanup_reader_ struct connection *connection = NULL;
-    int error = database_begin_read(request->context->database, &connection);
+    _cleanup_reader_ struct connection *reader = NULL;
+    int error = database_begin_read(request->context->database, &reader);
     if (error == 0)
-        error = load(connection, request, reply);
+        error = load(reader, request, reply);
     return error != -ENOENT ? error
                             : reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such %s.",
                                           load == load_attachment ? "attachment" : "email");
@@ -361,15 +378,14 @@ int endpoint_email_raw(struct request *request, struct reply *reply)
 /* ---------------------------------------------------------------- marks */
 
 /* Sets the record's user_mark_status, and replies with the record. An email counts as valid if its status is
- * `valid` or a user marked it as valid. The caller has the turn to write. Return: 0; -ENOENT if there is no
- * such email; -errno. */
-static int mark_email(sqlite3 *db, const char *id, bool mark, struct reply *reply)
+ * `valid` or a user marked it as valid. Return: 0; -ENOENT if there is no such email; -errno. */
+static int mark_email(struct connection *turn, const char *id, bool mark, struct reply *reply)
 {
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(db, &statement, "SELECT record FROM emails WHERE id = ?", "s", id);
+    _cleanup_statement_ struct statement statement = {0};
+    int error = query_first(turn, &statement, "SELECT record FROM emails WHERE id = ?", "s", id);
     if (error != 0)
         return error;
-    _cleanup_json_ json_t *record = column_json(statement, 0);
+    _cleanup_json_ json_t *record = column_json(statement.row, 0);
     if (json_object_set_new(record, "user_mark_status", json_boolean(mark)) != 0)
         return record == NULL ? -EUCLEAN : -ENOMEM;
     bool is_valid = mark || strcmp(member_text(record, "status"), "valid") == 0;
@@ -377,7 +393,7 @@ static int mark_email(sqlite3 *db, const char *id, bool mark, struct reply *repl
     if (text == NULL)
         return -ENOMEM;
     reply_json(reply, MHD_HTTP_OK, json_incref(record));
-    return query_execute(db, "UPDATE emails SET record = ?, is_valid = ? WHERE id = ?", "sis", text,
+    return query_execute(turn, "UPDATE emails SET record = ?, is_valid = ? WHERE id = ?", "sis", text,
                          (int64_t)is_valid, id);
 }
 
@@ -392,6 +408,6 @@ int endpoint_email_mark(struct request *request, struct reply *reply)
     if (error != 0)
         return error;
     error = database_end_write(request->context->database,
-                               mark_email(connection->db, request->parameters[0], is_valid, reply));
+                               mark_email(connection, request->parameters[0], is_valid, reply));
     return error != -ENOENT ? error : reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such email.");
 }

@@ -27,17 +27,15 @@ int endpoint_email_mark(struct request *request, struct reply *reply);
 
 /* Loads the content record of an email, the answer to GET /api/v1/email/{id}; a received email must be valid.
  * The caller owns *ret_record. Return: 0; -ENOENT if there is no such email; -errno. */
-int email_load_content(struct connection *connection, enum email_side side, const char *id,
-                       json_t **ret_record);
+int email_load_content(struct connection *reader, enum email_side side, const char *id, json_t **ret_record);
 
 /* pool.c */
 int endpoint_pool_add(struct request *request, struct reply *reply);
 
-/* Fills a zeroed attachment from a file of the pool, and only reads `db`. The caller owns its values, on
- * failure too. Return: 0; -ENOENT if the pool has no such file; -EMSGSIZE if the file is larger than
- * `max_bytes`; -errno. */
-int pool_load(const struct service_context *context, sqlite3 *db, const char *id, size_t max_bytes,
-              struct message_attachment *attachment);
+/* Fills a zeroed attachment from a file of the pool. The caller owns its values, on failure too. Return: 0;
+ * -ENOENT if the pool has no such file; -EMSGSIZE if the file is larger than `max_bytes`; -errno. */
+int pool_load(const struct service_context *context, struct connection *reader, const char *id,
+              size_t max_bytes, struct message_attachment *attachment);
 
 /* sending.c */
 int endpoint_send(struct request *request, struct reply *reply);

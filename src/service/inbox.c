@@ -41,34 +41,37 @@ const char *service_inbox_name(const struct service_inbox *inbox)
     return name != NULL && name[0] != '\0' ? name : NULL;
 }
 
-static int find_inbox(sqlite3 *db, const char *sql, const char *value, struct service_inbox *ret_inbox)
+static int find_inbox(struct connection *connection, const char *sql, const char *value,
+                      struct service_inbox *ret_inbox)
 {
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(db, &statement, sql, "s", value);
+    _cleanup_statement_ struct statement statement = {0};
+    int error = query_first(connection, &statement, sql, "s", value);
     if (error != 0)
         return error;
-    json_t *record = json_loads(query_column_text(statement, 1), 0, NULL);
-    *ret_inbox = (struct service_inbox){.seq = sqlite3_column_int64(statement, 0), .record = record};
+    json_t *record = json_loads(query_column_text(statement.row, 1), 0, NULL);
+    *ret_inbox = (struct service_inbox){.seq = sqlite3_column_int64(statement.row, 0), .record = record};
     if (service_inbox_id(ret_inbox) != NULL && service_inbox_address(ret_inbox) != NULL)
         return 0;
     service_inbox_release(ret_inbox);
     return -EUCLEAN;
 }
 
-int service_inbox_find_by_id(sqlite3 *db, const char *id, struct service_inbox *ret_inbox)
+int service_inbox_find_by_id(struct connection *connection, const char *id, struct service_inbox *ret_inbox)
 {
-    return find_inbox(db, "SELECT seq, record FROM inboxes WHERE id = ?", id, ret_inbox);
+    return find_inbox(connection, "SELECT seq, record FROM inboxes WHERE id = ?", id, ret_inbox);
 }
 
-int service_inbox_find_by_address(sqlite3 *db, const char *address, struct service_inbox *ret_inbox)
+int service_inbox_find_by_address(struct connection *connection, const char *address,
+                                  struct service_inbox *ret_inbox)
 {
-    return find_inbox(db, "SELECT seq, record FROM inboxes WHERE address = ?", address, ret_inbox);
+    return find_inbox(connection, "SELECT seq, record FROM inboxes WHERE address = ?", address, ret_inbox);
 }
 
 /* A "+" in a quoted local part begins no tag. */
-int service_inbox_find_for_mail(sqlite3 *db, const char *address, struct service_inbox *ret_inbox)
+int service_inbox_find_for_mail(struct connection *connection, const char *address,
+                                struct service_inbox *ret_inbox)
 {
-    int error = service_inbox_find_by_address(db, address, ret_inbox);
+    int error = service_inbox_find_by_address(connection, address, ret_inbox);
     const char *domain = strrchr(address, '@');
     size_t user_len = strcspn(address, "+@\"");
     if (error != -ENOENT || user_len == 0 || address[user_len] != '+' || domain == NULL)
@@ -76,10 +79,10 @@ int service_inbox_find_for_mail(sqlite3 *db, const char *address, struct service
     _cleanup_free_ char *without_tag = NULL;
     if (asprintf(&without_tag, "%.*s%s", (int)user_len, address, domain) < 0)
         return -ENOMEM;
-    return service_inbox_find_by_address(db, without_tag, ret_inbox);
+    return service_inbox_find_by_address(connection, without_tag, ret_inbox);
 }
 
-int service_inbox_store(sqlite3 *db, int64_t seq, json_t *settings)
+int service_inbox_store(struct connection *turn, int64_t seq, json_t *settings)
 {
     char id[37], date[32];
     int error = random_uuid(id);
@@ -94,7 +97,7 @@ int service_inbox_store(sqlite3 *db, int64_t seq, json_t *settings)
     if (record == NULL)
         return -ENOMEM;
     return query_execute(
-        db,
+        turn,
         "INSERT INTO inboxes (seq, id, address, record) VALUES (nullif(?, 0), ?, ?, ?)"
         " ON CONFLICT (seq) DO UPDATE SET address = excluded.address, record = excluded.record",
         "isss", seq, service_inbox_id(&inbox), service_inbox_address(&inbox), record);

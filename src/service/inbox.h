@@ -8,10 +8,10 @@
 #define INBOXFS_SERVICE_INBOX_H
 
 #include <jansson.h>
-#include <sqlite3.h>
 #include <stdint.h>
 
 #include "service/validation.h"
+#include "sql/query.h"
 
 struct service_inbox {
     int64_t seq;    /* key of the row in `inboxes` */
@@ -31,14 +31,16 @@ const char *service_inbox_name(const struct service_inbox *inbox);
 
 /* Find an inbox. The case of ASCII letters in addresses is ignored. Mail for user+tag@domain is for the inbox
  * of this address or, if there is none, for that of user@domain. Return: 0, -ENOENT or -errno. */
-int service_inbox_find_by_id(sqlite3 *db, const char *id, struct service_inbox *ret_inbox);
-int service_inbox_find_by_address(sqlite3 *db, const char *address, struct service_inbox *ret_inbox);
-int service_inbox_find_for_mail(sqlite3 *db, const char *address, struct service_inbox *ret_inbox);
+int service_inbox_find_by_id(struct connection *connection, const char *id, struct service_inbox *ret_inbox);
+int service_inbox_find_by_address(struct connection *connection, const char *address,
+                                  struct service_inbox *ret_inbox);
+int service_inbox_find_for_mail(struct connection *connection, const char *address,
+                                struct service_inbox *ret_inbox);
 
 /* Completes the settings (inbox_settings_read()) in place into the published record, and stores it in the row
  * `seq`, or in a new row if `seq` is 0. The caller has the turn to write. Return: 0; -EEXIST if another inbox
  * has the address; -errno. */
-int service_inbox_store(sqlite3 *db, int64_t seq, json_t *settings);
+int service_inbox_store(struct connection *turn, int64_t seq, json_t *settings);
 
 /* The header in which a message names an inbox. If several headers name it, the first of these counts. */
 enum recipient_header {

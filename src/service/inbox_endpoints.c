@@ -14,14 +14,15 @@
 #include "service/sending.h"
 #include "sql/query.h"
 
-/* The caller has the turn to write. Return: 0; -EEXIST if another inbox has the address; -errno. */
-static int upsert(const struct service_context *context, sqlite3 *db, json_t *settings, struct reply *reply)
+/* Return: 0; -EEXIST if another inbox has the address; -errno. */
+static int upsert(const struct service_context *context, struct connection *turn, json_t *settings,
+                  struct reply *reply)
 {
     _cleanup_inbox_ struct service_inbox current = {0};
     const struct service_inbox inbox = {.record = settings};
     const char *id = service_inbox_id(&inbox);
     const char *address = service_inbox_address(&inbox);
-    int error = id != NULL ? service_inbox_find_by_id(db, id, &current) : 0;
+    int error = id != NULL ? service_inbox_find_by_id(turn, id, &current) : 0;
     if (error == -ENOENT)
         return reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with this id.");
     if (error != 0)
@@ -32,12 +33,12 @@ static int upsert(const struct service_context *context, sqlite3 *db, json_t *se
         return reply_invalid_at(reply, json_pack("[s, s]", "body", "email_address"), "value_error",
                                 "The address is not on the service's domain");
     int64_t found = 0;
-    int any_error = query_integer(db, &found, "SELECT 1 FROM inboxes LIMIT 1", "");
+    int any_error = query_integers(turn, &found, 1, "SELECT 1 FROM inboxes LIMIT 1", "");
     if (any_error != 0 && any_error != -ENOENT)
         return any_error;
-    error = service_inbox_store(db, current.seq, settings);
+    error = service_inbox_store(turn, current.seq, settings);
     if (error == 0 && any_error == -ENOENT)
-        error = sending_welcome(db, &inbox, context->domain);
+        error = sending_welcome(turn, &inbox, context->domain);
     if (error != 0)
         return error;
     /* The secret that signs webhooks is in the administrator's file, and no answer shows it. */
@@ -61,7 +62,7 @@ int endpoint_inbox_upsert(struct request *request, struct reply *reply)
     struct connection *connection = NULL;
     int error = database_begin_write(context->database, &connection);
     if (error == 0)
-        error = database_end_write(context->database, upsert(context, connection->db, settings, reply));
+        error = database_end_write(context->database, upsert(context, connection, settings, reply));
     return error != -EEXIST ? error
                             : reply_error(reply, MHD_HTTP_CONFLICT, "The address is taken by another inbox.");
 }

@@ -27,7 +27,7 @@ static bool is_well_formed(const char *key)
     return strlen(key) == API_KEY_LENGTH && strspn(key, "0123456789abcdef") == API_KEY_LENGTH;
 }
 
-static int add_key(sqlite3 *db, const char *key)
+static int add_key(struct connection *turn, const char *key)
 {
     char id[37];
     int error = random_uuid(id);
@@ -37,7 +37,7 @@ static int add_key(sqlite3 *db, const char *key)
     hash_sha256(key, strlen(key), digest);
     char prefix[9] = "";
     memcpy(prefix, key, 8);
-    return query_execute(db, "INSERT INTO api_keys VALUES (?, ?, ?, ?, NULL)", "sssi", id, digest, prefix,
+    return query_execute(turn, "INSERT INTO api_keys VALUES (?, ?, ?, ?, NULL)", "sssi", id, digest, prefix,
                          clock_realtime_ms(clock_system()));
 }
 
@@ -51,7 +51,9 @@ int keys_is_valid(struct database *database, const char *key)
     _cleanup_reader_ struct connection *connection = NULL;
     int error = database_take_reader(database, &connection);
     if (error == 0)
-        error = statements_integers(connection, TABLES_COUNT_KEYS, &count, 1, "s", digest);
+        error = query_integers(connection, &count, 1,
+                               "SELECT count(*) FROM api_keys WHERE digest = ? AND revoked_ms IS NULL", "s",
+                               digest);
     return error != 0 ? error : count > 0;
 }
 
@@ -94,7 +96,7 @@ int keys_establish_first(struct database *database, int dir_fd)
     if (error != 0)
         return error;
     int64_t keys = 0;
-    error = query_integer(connection->db, &keys, "SELECT count(*) FROM api_keys", "");
+    error = query_integers(connection, &keys, 1, "SELECT count(*) FROM api_keys", "");
     if (error != 0 || keys > 0)
         return database_end_write(database, error);
     char key[API_KEY_SIZE];
@@ -102,7 +104,7 @@ int keys_establish_first(struct database *database, int dir_fd)
     if (error == -ENOENT || error == -EBADMSG)
         error = make_key(dir_fd, key);
     if (error == 0)
-        error = add_key(connection->db, key);
+        error = add_key(connection, key);
     explicit_bzero(key, sizeof(key));
     return database_end_write(database, error);
 }
@@ -133,7 +135,7 @@ int keys_command_add(const char *data_dir, FILE *out)
         error = database_begin_write(database, &connection);
     if (error != 0)
         return error;
-    error = database_end_write(database, add_key(connection->db, key));
+    error = database_end_write(database, add_key(connection, key));
     if (error == 0)
         fprintf(out, "%s\n", key);
     explicit_bzero(key, sizeof(key));
@@ -144,21 +146,21 @@ int keys_command_list(const char *data_dir, FILE *out)
 {
     _cleanup_(cleanup_database_free) struct database *database = NULL;
     _cleanup_reader_ struct connection *connection = NULL;
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    _cleanup_statement_ struct statement statement = {0};
     int error = tables_open_existing(data_dir, &database);
     if (error == 0)
         error = database_begin_read(database, &connection);
     if (error == 0)
-        error = query_prepare(connection->db, &statement,
-                              "SELECT id, prefix, created_ms FROM api_keys WHERE revoked_ms IS NULL"
-                              " ORDER BY created_ms",
-                              "");
+        error = query_begin(connection, &statement,
+                            "SELECT id, prefix, created_ms FROM api_keys WHERE revoked_ms IS NULL"
+                            " ORDER BY created_ms",
+                            "");
     int step = error;
-    while (error == 0 && (step = query_step(statement)) > 0) {
+    while (error == 0 && (step = query_step(statement.row)) > 0) {
         char date[32];
-        date_format(sqlite3_column_int64(statement, 2), date);
-        fprintf(out, "%s  %s...  %s\n", query_column_text(statement, 0), query_column_text(statement, 1),
-                date);
+        date_format(sqlite3_column_int64(statement.row, 2), date);
+        fprintf(out, "%s  %s...  %s\n", query_column_text(statement.row, 0),
+                query_column_text(statement.row, 1), date);
     }
     return step;
 }
@@ -172,9 +174,9 @@ int keys_command_revoke(const char *data_dir, const char *id)
         error = database_begin_write(database, &connection);
     if (error != 0)
         return error;
-    error = query_execute(connection->db,
-                          "UPDATE api_keys SET revoked_ms = ? WHERE id = ? AND revoked_ms IS NULL", "is",
-                          clock_realtime_ms(clock_system()), id);
+    error =
+        query_execute(connection, "UPDATE api_keys SET revoked_ms = ? WHERE id = ? AND revoked_ms IS NULL",
+                      "is", clock_realtime_ms(clock_system()), id);
     if (error == 0 && sqlite3_changes(connection->db) == 0)
         error = -ENOKEY;
     return database_end_write(database, error);

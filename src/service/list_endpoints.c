@@ -99,8 +99,8 @@ static enum MHD_Result read_argument(void *context, enum MHD_ValueKind kind, con
 /* ---------------------------------------------------------------- the answer */
 
 /* `changes`: how often the list changed. The list has about as many emails. */
-static int prepare_list(sqlite3 *db, const struct list_query *query, enum email_side side, int64_t changes,
-                        sqlite3_stmt **ret_statement)
+static int prepare_list(struct connection *reader, const struct list_query *query, enum email_side side,
+                        int64_t changes, struct statement *ret_list)
 {
     _cleanup_strbuf_ struct strbuf sql = STRBUF_INIT(4096);
     _cleanup_free_ char *inbox_ids = json_dumps(query->inbox_ids, JSON_COMPACT);
@@ -110,7 +110,7 @@ static int prepare_list(sqlite3 *db, const struct list_query *query, enum email_
         (query->from_addresses != NULL && from_addresses == NULL))
         return -ENOMEM;
     if (query->search_term != NULL) {
-        int error = search_index_match(db, query->search_term, changes, query->limit, &match);
+        int error = search_index_match(reader, query->search_term, changes, query->limit, &match);
         if (error != 0)
             return error;
     }
@@ -134,21 +134,21 @@ static int prepare_list(sqlite3 *db, const struct list_query *query, enum email_
         &sql, " AND (?5 IS NULL OR instr((SELECT search_text FROM messages WHERE seq = r.message), ?5))"
               " ORDER BY r.seq DESC LIMIT ?1");
     return sql.error != 0 ? sql.error
-                          : query_prepare(db, ret_statement, strbuf_str(&sql), "issss", query->limit,
-                                          inbox_ids, from_addresses, match, query->search_term);
+                          : query_begin(reader, ret_list, strbuf_str(&sql), "issss", query->limit, inbox_ids,
+                                        from_addresses, match, query->search_term);
 }
 
 /* Makes the ETag from the list's statement and the number of its changes. Return: 0 or -errno. */
 static int make_etag(const struct record_array *records, int64_t changes, char ret_etag[REPLY_ETAG_SIZE])
 {
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(records->connection->db, &statement,
+    _cleanup_statement_ struct statement statement = {0};
+    int error = query_first(records->connection, &statement,
                             "SELECT value FROM settings WHERE name = 'instance'", "");
     if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
-    char *sql = sqlite3_expanded_sql(records->statement);
+    char *sql = sqlite3_expanded_sql(records->statement.row);
     _cleanup_free_ char *state = NULL;
-    int len = asprintf(&state, "%s %s %lld %s", INBOXFS_VERSION, query_column_text(statement, 0),
+    int len = asprintf(&state, "%s %s %lld %s", INBOXFS_VERSION, query_column_text(statement.row, 0),
                        (long long)changes, sql != NULL ? sql : "");
     bool is_whole = sql != NULL && len >= 0;
     sqlite3_free(sql);
@@ -181,22 +181,25 @@ int endpoint_inbox_list(struct request *request, struct reply *reply)
     int error = reply_begin_records(reply, request->context->database);
     if (error != 0)
         return error;
-    sqlite3 *db = reply->records->connection->db;
+    struct connection *reader = reply->records->connection;
     int64_t changes = 0;
-    error = query_integer(db, &changes, "SELECT value FROM settings WHERE name = 'inbox_changes'", "");
+    error =
+        query_integers(reader, &changes, 1, "SELECT value FROM settings WHERE name = 'inbox_changes'", "");
     if (error == 0)
-        error = query_prepare(db, &reply->records->statement, "SELECT record FROM inboxes ORDER BY seq", "");
+        error =
+            query_begin(reader, &reply->records->statement, "SELECT record FROM inboxes ORDER BY seq", "");
     return error == 0 ? add_etag(request, changes, reply) : error;
 }
 
-static int count_changes(sqlite3 *db, const struct list_query *query, enum email_side side,
+static int count_changes(struct connection *reader, const struct list_query *query, enum email_side side,
                          int64_t *ret_changes)
 {
     if (side == SIDE_SENT || json_array_size(query->inbox_ids) != 1)
-        return query_integer(db, ret_changes, "SELECT value FROM settings WHERE name = ?", "s",
-                             side == SIDE_SENT ? "outbound_changes" : "email_changes");
+        return query_integers(reader, ret_changes, 1, "SELECT value FROM settings WHERE name = ?", "s",
+                              side == SIDE_SENT ? "outbound_changes" : "email_changes");
     const char *id = json_string_value(json_array_get(query->inbox_ids, 0));
-    int error = query_integer(db, ret_changes, "SELECT email_changes FROM inboxes WHERE id = ?", "s", id);
+    int error =
+        query_integers(reader, ret_changes, 1, "SELECT email_changes FROM inboxes WHERE id = ?", "s", id);
     return error == -ENOENT ? 0 : error;
 }
 
@@ -205,11 +208,11 @@ static int answer_emails(const struct request *request, const struct list_query 
     int error = reply_begin_records(reply, request->context->database);
     if (error != 0)
         return error;
-    sqlite3 *db = reply->records->connection->db;
+    struct connection *reader = reply->records->connection;
     int64_t changes = 0;
-    error = count_changes(db, query, request->side, &changes);
+    error = count_changes(reader, query, request->side, &changes);
     if (error == 0)
-        error = prepare_list(db, query, request->side, changes, &reply->records->statement);
+        error = prepare_list(reader, query, request->side, changes, &reply->records->statement);
     return error == 0 ? add_etag(request, changes, reply) : error;
 }
 

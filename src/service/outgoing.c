@@ -38,17 +38,17 @@ int outgoing_declare(struct database *database, enum outgoing_kind kind, bool is
     int error = database_begin_write(database, &connection);
     if (error != 0)
         return error;
-    error = query_execute(connection->db,
+    error = query_execute(connection,
                           "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO UPDATE"
                           " SET value = excluded.value WHERE value != excluded.value",
                           "si", settings[kind], (int64_t)is_enabled);
     return database_end_write(database, error);
 }
 
-int outgoing_add(sqlite3 *db, enum outgoing_kind kind, int64_t email, const char *address)
+int outgoing_add(struct connection *turn, enum outgoing_kind kind, int64_t email, const char *address)
 {
     int64_t now = clock_realtime_ms(clock_system());
-    return query_execute(db,
+    return query_execute(turn,
                          "INSERT OR IGNORE INTO outgoing (kind, email, address, due_ms)"
                          " SELECT ?, ?, ?, ? FROM settings WHERE name = ? AND value",
                          "iisis", (int64_t)kind, email, address, now, settings[kind]);
@@ -72,21 +72,21 @@ void outgoing_set_reason(struct outgoing_result *result, const char *format, ...
 static int find_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
 {
     _cleanup_reader_ struct connection *connection = NULL;
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    _cleanup_statement_ struct statement statement = {0};
     int64_t now = clock_realtime_ms(clock_system());
     int error = database_take_reader(outgoing->database, &connection);
     if (error == 0)
-        error = query_first(connection->db, &statement,
+        error = query_first(connection, &statement,
                             "SELECT seq, email, address, attempts FROM outgoing WHERE kind = ?1"
                             " AND (due_ms <= ?2 OR due_ms > ?3) ORDER BY attempts, due_ms, seq LIMIT 1",
                             "iii", (int64_t)outgoing->kind, now, now + PAUSE_MAX_MS);
     if (error != 0)
         return error;
     *ret_row = (struct outgoing_row){
-        .seq = sqlite3_column_int64(statement, 0),
-        .email = sqlite3_column_int64(statement, 1),
-        .address = query_column_copy(statement, 2, NULL),
-        .attempts = sqlite3_column_int64(statement, 3),
+        .seq = sqlite3_column_int64(statement.row, 0),
+        .email = sqlite3_column_int64(statement.row, 1),
+        .address = query_column_copy(statement.row, 2, NULL),
+        .attempts = sqlite3_column_int64(statement.row, 3),
     };
     return ret_row->address != NULL ? 0 : -ENOMEM;
 }
@@ -99,19 +99,19 @@ static int find_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
 /* If the target is away, the attempt counts for all of its rows that are due. If the target did not answer,
  * its other rows wait a moment, so that the rows of other targets are tried first. They are then tried before
  * this row, because they have fewer attempts. */
-static int postpone(const struct outgoing *outgoing, sqlite3 *db, const struct outgoing_row *row,
+static int postpone(const struct outgoing *outgoing, struct connection *turn, const struct outgoing_row *row,
                     const struct outgoing_result *result)
 {
     int64_t now = clock_realtime_ms(clock_system());
     int error = query_execute(
-        db,
+        turn,
         "UPDATE outgoing SET attempts = attempts + 1, due_ms = ?2 + min(?4, ?5 << min(attempts, ?6))"
         " WHERE seq = ?1 OR (?7 AND " SHARES_TARGET ")",
         "iiiiiii", row->seq, now, (int64_t)outgoing->has_one_target, (int64_t)PAUSE_MAX_MS,
         (int64_t)PAUSE_MIN_MS, (int64_t)DOUBLINGS_MAX, (int64_t)result->is_away);
     if (error != 0 || result->is_away || result->status != 0 || outgoing->has_one_target)
         return error;
-    return query_execute(db, "UPDATE outgoing SET due_ms = ?2 + ?4 WHERE " SHARES_TARGET, "iiii", row->seq,
+    return query_execute(turn, "UPDATE outgoing SET due_ms = ?2 + ?4 WHERE " SHARES_TARGET, "iiii", row->seq,
                          now, (int64_t)outgoing->has_one_target, (int64_t)PAUSE_MIN_MS);
 }
 
@@ -132,10 +132,10 @@ static void record_result(struct outgoing *outgoing, const struct outgoing_row *
         int error = database_begin_write(outgoing->database, &connection);
         if (error == 0) {
             error = result->outcome == OUTGOING_LATER
-                        ? postpone(outgoing, connection->db, row, result)
-                        : query_execute(connection->db, "DELETE FROM outgoing WHERE seq = ?", "i", row->seq);
+                        ? postpone(outgoing, connection, row, result)
+                        : query_execute(connection, "DELETE FROM outgoing WHERE seq = ?", "i", row->seq);
             if (error == 0)
-                error = outgoing->settle(outgoing, connection->db, row, result);
+                error = outgoing->settle(outgoing, connection, row, result);
             error = database_end_write(outgoing->database, error);
         }
         if (error == 0 || cancel_is_set(&outgoing->cancel))

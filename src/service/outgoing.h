@@ -17,7 +17,6 @@
 #define INBOXFS_SERVICE_OUTGOING_H
 
 #include <pthread.h>
-#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -63,7 +62,7 @@ struct outgoing {
 
     /* Records the consequences of a result, in the transaction that records the result. The row has been
      * deleted, except with OUTGOING_LATER. Return: 0 or -errno. */
-    int (*settle)(struct outgoing *outgoing, sqlite3 *db, const struct outgoing_row *row,
+    int (*settle)(struct outgoing *outgoing, struct connection *turn, const struct outgoing_row *row,
                   const struct outgoing_result *result);
 
     struct cancel cancel;
@@ -77,7 +76,7 @@ int outgoing_declare(struct database *database, enum outgoing_kind kind, bool is
 
 /* Adds a row that is due now. Does nothing if the service does no work of this kind, or if the row exists.
  * The caller has the turn to write. Return: 0 or -errno. */
-int outgoing_add(sqlite3 *db, enum outgoing_kind kind, int64_t email, const char *address);
+int outgoing_add(struct connection *turn, enum outgoing_kind kind, int64_t email, const char *address);
 
 /* Starts the thread. Return: 0 or -errno. */
 int outgoing_start(struct outgoing *outgoing);

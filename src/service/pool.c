@@ -16,18 +16,18 @@
 #include "mail/draft.h"
 #include "sql/query.h"
 
-int pool_load(const struct service_context *context, sqlite3 *db, const char *id, size_t max_bytes,
-              struct message_attachment *attachment)
+int pool_load(const struct service_context *context, struct connection *reader, const char *id,
+              size_t max_bytes, struct message_attachment *attachment)
 {
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    _cleanup_statement_ struct statement statement = {0};
     int error =
-        query_first(db, &statement, "SELECT name, content_type, bytes FROM pool WHERE id = ?", "s", id);
+        query_first(reader, &statement, "SELECT name, content_type, bytes FROM pool WHERE id = ?", "s", id);
     if (error != 0)
         return error;
-    if (sqlite3_column_int64(statement, 2) > (int64_t)max_bytes)
+    if (sqlite3_column_int64(statement.row, 2) > (int64_t)max_bytes)
         return -EMSGSIZE;
-    attachment->name = query_column_copy(statement, 0, NULL);
-    attachment->content_type = query_column_copy(statement, 1, NULL);
+    attachment->name = query_column_copy(statement.row, 0, NULL);
+    attachment->content_type = query_column_copy(statement.row, 1, NULL);
     if (attachment->name == NULL || attachment->content_type == NULL)
         return -ENOMEM;
     error = random_uuid(attachment->id);
@@ -48,7 +48,7 @@ static int add_file(const struct service_context *context, const struct multipar
         error = database_begin_write(context->database, &connection);
     if (error == 0)
         error = database_end_write(context->database,
-                                   query_execute(connection->db, "INSERT INTO pool VALUES (?, ?, ?, ?, ?)",
+                                   query_execute(connection, "INSERT INTO pool VALUES (?, ?, ?, ?, ?)",
                                                  "sssii", ret_id, file->name, file->content_type,
                                                  (int64_t)file->len, clock_realtime_ms(clock_system())));
     /* After -EIO the row may have been committed, and would need its file. */

@@ -144,20 +144,20 @@ static void transfer_message(const struct relay *relay, struct relay_transfer *m
 static int load_email(struct database *database, int64_t outbound, struct relay_transfer *transfer)
 {
     _cleanup_reader_ struct connection *connection = NULL;
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    _cleanup_statement_ struct statement statement = {0};
     int error = database_begin_read(database, &connection);
     if (error == 0)
-        error = query_first(connection->db, &statement,
+        error = query_first(connection, &statement,
                             "SELECT o.record ->> '$.from_address.address', c.raw FROM outbound o"
                             " JOIN contents c ON c.message = o.message WHERE o.seq = ?",
                             "i", outbound);
     if (error != 0)
         return error;
-    transfer->sender = message_ascii_address(query_column_text(statement, 0));
+    transfer->sender = message_ascii_address(query_column_text(statement.row, 0));
     if (transfer->sender == NULL)
         return -ENOMEM;
-    return message_write_for_relay(sqlite3_column_blob(statement, 1),
-                                   (size_t)sqlite3_column_bytes(statement, 1), &transfer->text);
+    return message_write_for_relay(sqlite3_column_blob(statement.row, 1),
+                                   (size_t)sqlite3_column_bytes(statement.row, 1), &transfer->text);
 }
 
 static int attempt(struct outgoing *outgoing, const struct outgoing_row *row, struct outgoing_result *result)
@@ -179,15 +179,15 @@ static int attempt(struct outgoing *outgoing, const struct outgoing_row *row, st
 
 /* ---------------------------------------------------------------- the email's status */
 
-static int set_status(sqlite3 *db, int64_t outbound, const char *status)
+static int set_status(struct connection *turn, int64_t outbound, const char *status)
 {
-    return query_execute(db,
+    return query_execute(turn,
                          "UPDATE outbound SET record = json_set(record, '$.status', ?)"
                          " WHERE seq = ? AND record ->> '$.status' = 'pending'",
                          "si", status, outbound);
 }
 
-static int settle(struct outgoing *outgoing, sqlite3 *db, const struct outgoing_row *row,
+static int settle(struct outgoing *outgoing, struct connection *turn, const struct outgoing_row *row,
                   const struct outgoing_result *result)
 {
     const struct relay *relay = (const struct relay *)outgoing;
@@ -197,14 +197,14 @@ static int settle(struct outgoing *outgoing, sqlite3 *db, const struct outgoing_
         _cleanup_strbuf_ struct strbuf reason = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
         error = sending_append_reason(&reason, row->address, "5.0.0", result->reason);
         if (error == 0)
-            error = sending_bounce(db, row->email, relay->domain, strbuf_str(&reason));
+            error = sending_bounce(turn, row->email, relay->domain, strbuf_str(&reason));
         if (error == 0)
-            error = set_status(db, row->email, "failed");
+            error = set_status(turn, row->email, "failed");
     }
     if (error == 0)
-        error = query_integer(db, &left, "SELECT count(*) FROM outgoing WHERE kind = ? AND email = ?", "ii",
-                              (int64_t)OUTGOING_RELAY, row->email);
-    return error == 0 && left == 0 ? set_status(db, row->email, "sent") : error;
+        error = query_integers(turn, &left, 1, "SELECT count(*) FROM outgoing WHERE kind = ? AND email = ?",
+                               "ii", (int64_t)OUTGOING_RELAY, row->email);
+    return error == 0 && left == 0 ? set_status(turn, row->email, "sent") : error;
 }
 
 /* ---------------------------------------------------------------- start and stop */

@@ -21,7 +21,7 @@ static void record_array_free(void *context)
     struct record_array *array = context;
     if (array == NULL)
         return;
-    sqlite3_finalize(array->statement);
+    query_end(&array->statement);
     database_return_reader(array->connection);
     strbuf_release(&array->piece);
     free(array);
@@ -31,7 +31,7 @@ static void record_array_free(void *context)
 static int read_piece(struct record_array *array)
 {
     bool is_first = array->piece.len == 0;
-    int step = query_step(array->statement);
+    int step = query_step(array->statement.row);
     if (step < 0)
         return step;
     strbuf_clear(&array->piece);
@@ -39,7 +39,7 @@ static int read_piece(struct record_array *array)
     array->is_last_piece = step == 0;
     if (step == 0)
         return strbuf_append_str(&array->piece, is_first ? "[]" : "]");
-    const char *record = (const char *)sqlite3_column_text(array->statement, 0);
+    const char *record = (const char *)sqlite3_column_text(array->statement.row, 0);
     strbuf_append_char(&array->piece, is_first ? '[' : ',');
     return record != NULL ? strbuf_append_str(&array->piece, record) : -ENOMEM;
 }

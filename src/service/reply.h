@@ -24,7 +24,7 @@ enum {
 /* A list as a body: a JSON array of records. */
 struct record_array {
     struct connection *connection; /* in a read transaction, which ends when the reply is released */
-    sqlite3_stmt *statement;       /* owned; the text of a record is in the first column of each row */
+    struct statement statement;    /* the text of a record is in the first column of each row */
     struct strbuf piece;           /* the part of the JSON text that was read last */
     size_t copied;                 /* bytes of the piece that libmicrohttpd has */
     bool is_last_piece;

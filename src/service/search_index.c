@@ -27,7 +27,8 @@ enum {
 
 /* ---------------------------------------------------------------- searching */
 
-int search_index_match(sqlite3 *db, const char *term, int64_t emails, int64_t limit, char **ret_match)
+int search_index_match(struct connection *reader, const char *term, int64_t emails, int64_t limit,
+                       char **ret_match)
 {
     *ret_match = NULL;
     long trigrams = g_utf8_strlen(term, -1) - 2;
@@ -52,9 +53,9 @@ int search_index_match(sqlite3 *db, const char *term, int64_t emails, int64_t li
     while (max < emails / 2 && max * max < limit * emails / 2)
         max *= 2;
     int64_t count = 0;
-    int error = query_integer(
-        db, &count, "SELECT count(*) FROM (SELECT 1 FROM " SEARCH_INDEX_CANDIDATES("?1") " LIMIT ?2)", "si",
-        strbuf_str(&match), max);
+    int error = query_integers(
+        reader, &count, 1, "SELECT count(*) FROM (SELECT 1 FROM " SEARCH_INDEX_CANDIDATES("?1") " LIMIT ?2)",
+        "si", strbuf_str(&match), max);
     if (error != 0 || count >= max)
         return error;
     *ret_match = strdup(strbuf_str(&match));
@@ -65,21 +66,22 @@ int search_index_match(sqlite3 *db, const char *term, int64_t emails, int64_t li
 
 /* Sets *ret_indexed to the last indexed message, and *ret_last to the last message of the next batch; to the
  * same message if all are indexed. */
-static int find_batch(sqlite3 *db, int64_t *ret_indexed, int64_t *ret_last)
+static int find_batch(struct connection *reader, int64_t *ret_indexed, int64_t *ret_last)
 {
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_integer(db, ret_indexed, "SELECT value FROM settings WHERE name = 'indexed'", "");
+    _cleanup_statement_ struct statement statement = {0};
+    int error =
+        query_integers(reader, ret_indexed, 1, "SELECT value FROM settings WHERE name = 'indexed'", "");
     if (error == 0)
         error =
-            query_prepare(db, &statement,
-                          "SELECT seq, length(search_text) FROM messages WHERE seq > ? ORDER BY seq LIMIT ?",
-                          "ii", *ret_indexed, (int64_t)BATCH_MESSAGES);
+            query_begin(reader, &statement,
+                        "SELECT seq, length(search_text) FROM messages WHERE seq > ? ORDER BY seq LIMIT ?",
+                        "ii", *ret_indexed, (int64_t)BATCH_MESSAGES);
     *ret_last = *ret_indexed;
     int64_t characters = 0;
     int step = 0;
-    while (error == 0 && characters < BATCH_CHARACTERS && (step = query_step(statement)) > 0) {
-        *ret_last = sqlite3_column_int64(statement, 0);
-        characters += sqlite3_column_int64(statement, 1);
+    while (error == 0 && characters < BATCH_CHARACTERS && (step = query_step(statement.row)) > 0) {
+        *ret_last = sqlite3_column_int64(statement.row, 0);
+        characters += sqlite3_column_int64(statement.row, 1);
     }
     return error != 0 ? error : step < 0 ? step : 0;
 }
@@ -92,7 +94,7 @@ static int index_batch(struct database *database)
     int error = database_begin_read(database, &connection);
     if (error != 0)
         return error;
-    error = find_batch(connection->db, &indexed, &last);
+    error = find_batch(connection, &indexed, &last);
     database_return_reader(connection);
     if (error == 0 && indexed == last)
         error = -ENOENT;
@@ -100,13 +102,12 @@ static int index_batch(struct database *database)
         error = database_begin_write(database, &connection);
     if (error != 0)
         return error;
-    error = query_execute(connection->db,
+    error = query_execute(connection,
                           "INSERT INTO trigrams (rowid, text) SELECT seq, iif(length(search_text) > ?3, ?4,"
                           " search_text) FROM messages WHERE seq > ?1 AND seq <= ?2",
                           "iiis", indexed, last, (int64_t)TEXT_MAX_CHARACTERS, TOO_LONG);
     if (error == 0)
-        error =
-            query_execute(connection->db, "UPDATE settings SET value = ? WHERE name = 'indexed'", "i", last);
+        error = query_execute(connection, "UPDATE settings SET value = ? WHERE name = 'indexed'", "i", last);
     return database_end_write(database, error);
 }
 

@@ -31,7 +31,8 @@
  * how many emails the search would read without the index, and `limit` how many it returns at most.
  * *ret_match, which the caller frees, is NULL if the search should do without the index: the term is shorter
  * than three characters, or so common that `limit` of the newest emails have it. Return: 0 or -errno. */
-int search_index_match(sqlite3 *db, const char *term, int64_t emails, int64_t limit, char **ret_match);
+int search_index_match(struct connection *reader, const char *term, int64_t emails, int64_t limit,
+                       char **ret_match);
 
 struct search_index {
     struct database *database;

@@ -226,24 +226,24 @@ static json_t *extend_references(const json_t *header)
     return references;
 }
 
-static int enclose_email(sqlite3 *db, int64_t forwarded, struct message *message)
+static int enclose_email(struct connection *reader, int64_t forwarded, struct message *message)
 {
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(db, &statement, "SELECT raw FROM contents WHERE message = ?", "i", forwarded);
+    _cleanup_statement_ struct statement statement = {0};
+    int error = query_first(reader, &statement, "SELECT raw FROM contents WHERE message = ?", "i", forwarded);
     if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
-    message->forwarded = query_column_copy(statement, 0, &message->forwarded_len);
+    message->forwarded = query_column_copy(statement.row, 0, &message->forwarded_len);
     return message->forwarded != NULL ? random_uuid(message->forwarded_id) : -ENOMEM;
 }
 
 /* A reply has In-Reply-To and References (RFC 5322 section 3.6.4), and joins the thread of the existing
  * email. A forward encloses the existing email whole, and begins a thread. */
-static int refer_to_email(sqlite3 *db, const struct submission *submission, struct composition *composition,
-                          struct reply *reply)
+static int refer_to_email(struct connection *reader, const struct submission *submission,
+                          struct composition *composition, struct reply *reply)
 {
     struct message *message = &composition->message;
-    _cleanup_statement_ sqlite3_stmt *row = NULL;
-    int error = query_first(db, &row,
+    _cleanup_statement_ struct statement statement = {0};
+    int error = query_first(reader, &statement,
                             "SELECT m.thread, m.forward_depth, m.header, m.seq FROM messages m"
                             " WHERE m.seq = coalesce((SELECT message FROM emails WHERE id = ?1),"
                             " (SELECT message FROM outbound WHERE id = ?1))",
@@ -253,19 +253,19 @@ static int refer_to_email(sqlite3 *db, const struct submission *submission, stru
                            "existing_email_id: there is no such email to reply to or forward.");
     if (error != 0)
         return error;
-    _cleanup_json_ json_t *header = json_loads(query_column_text(row, 2), 0, NULL);
+    _cleanup_json_ json_t *header = json_loads(query_column_text(statement.row, 2), 0, NULL);
     if (header == NULL)
         return -EUCLEAN;
     if (message->subject == NULL)
         message->subject = g_strdup(json_string_value(json_object_get(header, "subject")));
     if (submission->type == MESSAGE_REPLY) {
-        message->thread = sqlite3_column_int64(row, 0);
+        message->thread = sqlite3_column_int64(statement.row, 0);
         message->in_reply_to = json_pack("[O]", json_object_get(header, "message_id"));
         message->references = extend_references(header);
         return message->in_reply_to != NULL && message->references != NULL ? 0 : -ENOMEM;
     }
-    message->forward_depth = sqlite3_column_int64(row, 1) + 1;
-    error = enclose_email(db, sqlite3_column_int64(row, 3), message);
+    message->forward_depth = sqlite3_column_int64(statement.row, 1) + 1;
+    error = enclose_email(reader, sqlite3_column_int64(statement.row, 3), message);
     if (error == 0 &&
         (message->forward_depth > FORWARD_DEPTH_MAX || message->forwarded_len > FORWARD_MAX_BYTES))
         return reply_error(reply, MHD_HTTP_CONTENT_TOO_LARGE,
@@ -273,7 +273,7 @@ static int refer_to_email(sqlite3 *db, const struct submission *submission, stru
     return error;
 }
 
-static int attach_files(const struct service_context *context, sqlite3 *db, const json_t *ids,
+static int attach_files(const struct service_context *context, struct connection *reader, const json_t *ids,
                         struct message *message, struct reply *reply)
 {
     size_t count = json_array_size(ids);
@@ -286,7 +286,7 @@ static int attach_files(const struct service_context *context, sqlite3 *db, cons
     size_t left = ATTACHMENTS_MAX_BYTES;
     for (size_t i = 0; i < count; i++) {
         struct message_attachment *attachment = &message->attachments[i];
-        int error = pool_load(context, db, json_string_value(json_array_get(ids, i)), left, attachment);
+        int error = pool_load(context, reader, json_string_value(json_array_get(ids, i)), left, attachment);
         if (error == -ENOENT)
             return reply_invalid_at(reply, json_pack("[s, s, i]", "body", "attachment_ids", (int)i),
                                     "value_error", "There is no attachment with this id in the pool");
@@ -311,13 +311,13 @@ static int write_composition(struct composition *composition)
 }
 
 /* Fills a zeroed composition, or sets the reply to a refusal. Takes ownership of the submission's message.
- * Only reads `db`. Return: 0 or -errno. */
-static int compose(const struct service_context *context, sqlite3 *db, struct submission *submission,
-                   struct composition *composition, struct reply *reply)
+ * Return: 0 or -errno. */
+static int compose(const struct service_context *context, struct connection *reader,
+                   struct submission *submission, struct composition *composition, struct reply *reply)
 {
     struct message *message = &composition->message;
     struct service_inbox *sender = &composition->sender;
-    int error = service_inbox_find_by_address(db, submission->from_address, sender);
+    int error = service_inbox_find_by_address(reader, submission->from_address, sender);
     if (error == -ENOENT)
         return reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with the address to send from.");
     if (error != 0)
@@ -330,9 +330,9 @@ static int compose(const struct service_context *context, sqlite3 *db, struct su
                   submission->from_name != NULL ? submission->from_name : service_inbox_name(sender));
     error = message->from != NULL ? message_make_id(message, context->domain) : -ENOMEM;
     if (error == 0 && submission->existing_email_id != NULL && submission->type != MESSAGE_NEW)
-        error = refer_to_email(db, submission, composition, reply);
+        error = refer_to_email(reader, submission, composition, reply);
     if (error == 0 && reply->status == 0)
-        error = attach_files(context, db, submission->attachment_ids, message, reply);
+        error = attach_files(context, reader, submission->attachment_ids, message, reply);
     if (error != 0 || reply->status != 0)
         return error;
     return message->subject != NULL ? write_composition(composition) : -ENOMEM;
@@ -355,13 +355,13 @@ static char *support_address(const char *domain)
 }
 
 /* Adds a row for the relay, or the reason why this recipient cannot be reached. */
-static int add_remaining_recipient(const struct service_context *context, sqlite3 *db, const char *address,
-                                   struct remainder *remainder)
+static int add_remaining_recipient(const struct service_context *context, struct connection *turn,
+                                   const char *address, struct remainder *remainder)
 {
     bool is_here = delivery_is_in_domain(address, context->domain);
     if (!is_here && context->has_relay) {
         remainder->is_pending = true;
-        return outgoing_add(db, OUTGOING_RELAY, remainder->outbound, address);
+        return outgoing_add(turn, OUTGOING_RELAY, remainder->outbound, address);
     }
     remainder->has_failed = true;
     _cleanup_free_ char *support = support_address(context->domain);
@@ -377,7 +377,7 @@ static int add_remaining_recipient(const struct service_context *context, sqlite
 }
 
 /* Writes the record of a sent email (interface, GET /api/v1/email/outbound). */
-static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
+static int record_sent(struct connection *turn, const struct message *message, int64_t seq,
                        const struct service_inbox *sender, enum message_type type, char ret_id[37])
 {
     int error = random_uuid(ret_id);
@@ -393,7 +393,7 @@ static int record_sent(sqlite3 *db, const struct message *message, int64_t seq,
     _cleanup_free_ char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
     if (text == NULL)
         return -ENOMEM;
-    return query_execute(db,
+    return query_execute(turn,
                          "INSERT INTO outbound (id, inbox, message, date_ms, record) VALUES (?, ?, ?, ?, ?)",
                          "siiis", ret_id, sender->seq, seq, message->date_ms, text);
 }
@@ -409,30 +409,33 @@ static void reply_with_id(struct reply *reply, const char *id)
 }
 
 /* Sets the reply if the key was used before. Return: 0 or -errno. */
-static int check_idempotency_key(sqlite3 *db, const struct submission *submission, struct reply *reply)
+static int check_idempotency_key(struct connection *connection, const struct submission *submission,
+                                 struct reply *reply)
 {
     if (submission->idempotency_key == NULL)
         return 0;
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = query_first(db, &statement, "SELECT digest, outbound_id FROM idempotency_keys WHERE key = ?",
-                            "s", submission->idempotency_key);
+    _cleanup_statement_ struct statement statement = {0};
+    int error =
+        query_first(connection, &statement, "SELECT digest, outbound_id FROM idempotency_keys WHERE key = ?",
+                    "s", submission->idempotency_key);
     if (error != 0)
         return error == -ENOENT ? 0 : error;
-    if (strcmp(query_column_text(statement, 0), submission->digest) != 0)
+    if (strcmp(query_column_text(statement.row, 0), submission->digest) != 0)
         return reply_error(reply, MHD_HTTP_CONFLICT, "The idempotency key was used for another request.");
-    reply_with_id(reply, query_column_text(statement, 1));
+    reply_with_id(reply, query_column_text(statement.row, 1));
     return 0;
 }
 
-static int check_daily_limit(sqlite3 *db, const struct service_context *context, struct reply *reply)
+static int check_daily_limit(struct connection *turn, const struct service_context *context,
+                             struct reply *reply)
 {
     int64_t limit = daily_limits[context->tier];
     if (limit == 0)
         return 0;
     int64_t now = clock_realtime_ms(clock_system());
     int64_t count = 0;
-    int error = query_integer(db, &count, "SELECT count(*) FROM outbound WHERE date_ms >= ?", "i",
-                              now - now % DAY_MS);
+    int error = query_integers(turn, &count, 1, "SELECT count(*) FROM outbound WHERE date_ms >= ?", "i",
+                               now - now % DAY_MS);
     if (error != 0 || count < limit)
         return error;
     reply_error(reply, MHD_HTTP_TOO_MANY_REQUESTS, "The daily limit of emails sent is reached.");
@@ -441,8 +444,8 @@ static int check_daily_limit(sqlite3 *db, const struct service_context *context,
 }
 
 /* Delivers a stored message to its inboxes and the relay, and bounces it if a recipient cannot be reached. */
-static int distribute(const struct service_context *context, sqlite3 *db, const struct message *message,
-                      int64_t seq, int64_t outbound)
+static int distribute(const struct service_context *context, struct connection *turn,
+                      const struct message *message, int64_t seq, int64_t outbound)
 {
     _cleanup_strbuf_ struct strbuf reasons = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
     struct remainder remainder = {.outbound = outbound, .reasons = &reasons};
@@ -453,34 +456,35 @@ static int distribute(const struct service_context *context, sqlite3 *db, const 
     for (size_t header = 0; header < ARRAY_LEN(lists); header++) {
         for (size_t i = 0; error == 0 && i < json_array_size(lists[header]); i++) {
             const json_t *recipient = json_array_get(lists[header], i);
-            error = delivery_add_email(db, message, seq, (enum recipient_header)header, recipient);
+            error = delivery_add_email(turn, message, seq, (enum recipient_header)header, recipient);
             if (error == -ENOENT)
                 error = add_remaining_recipient(
-                    context, db, json_string_value(json_object_get(recipient, "address")), &remainder);
+                    context, turn, json_string_value(json_object_get(recipient, "address")), &remainder);
         }
     }
     if (error == 0 && (remainder.has_failed || remainder.is_pending))
         error =
-            query_execute(db, "UPDATE outbound SET record = json_set(record, '$.status', ?) WHERE seq = ?",
+            query_execute(turn, "UPDATE outbound SET record = json_set(record, '$.status', ?) WHERE seq = ?",
                           "si", remainder.has_failed ? "failed" : "pending", outbound);
-    return error == 0 && reasons.len > 0 ? sending_bounce(db, outbound, context->domain, strbuf_str(&reasons))
-                                         : error;
+    return error == 0 && reasons.len > 0
+               ? sending_bounce(turn, outbound, context->domain, strbuf_str(&reasons))
+               : error;
 }
 
-static int store_message(const struct service_context *context, sqlite3 *db,
+static int store_message(const struct service_context *context, struct connection *turn,
                          const struct submission *submission, const struct composition *composition,
                          struct reply *reply)
 {
     char id[37];
     const struct message *message = &composition->message;
     int64_t seq = 0;
-    int error = delivery_store(db, message, message->message_id, &composition->row, &seq);
+    int error = delivery_store(turn, message, message->message_id, &composition->row, &seq);
     if (error == 0)
-        error = record_sent(db, message, seq, &composition->sender, submission->type, id);
+        error = record_sent(turn, message, seq, &composition->sender, submission->type, id);
     if (error == 0)
-        error = distribute(context, db, message, seq, sqlite3_last_insert_rowid(db));
+        error = distribute(context, turn, message, seq, sqlite3_last_insert_rowid(turn->db));
     if (error == 0 && submission->idempotency_key != NULL)
-        error = query_execute(db, "INSERT INTO idempotency_keys VALUES (?, ?, ?)", "sss",
+        error = query_execute(turn, "INSERT INTO idempotency_keys VALUES (?, ?, ?)", "sss",
                               submission->idempotency_key, submission->digest, id);
     if (error == 0)
         reply_with_id(reply, id);
@@ -496,19 +500,19 @@ static int send_once(const struct service_context *context, struct submission *s
     if (error != 0)
         return error;
     _cleanup_composition_ struct composition composition = {0};
-    error = check_idempotency_key(connection->db, submission, reply);
+    error = check_idempotency_key(connection, submission, reply);
     if (error == 0 && reply->status == 0)
-        error = compose(context, connection->db, submission, &composition, reply);
+        error = compose(context, connection, submission, &composition, reply);
     database_return_reader(connection);
     if (error == 0 && reply->status == 0)
         error = database_begin_write(context->database, &connection);
     if (error != 0 || reply->status != 0)
         return error;
-    error = check_idempotency_key(connection->db, submission, reply);
+    error = check_idempotency_key(connection, submission, reply);
     if (error == 0 && reply->status == 0)
-        error = check_daily_limit(connection->db, context, reply);
+        error = check_daily_limit(connection, context, reply);
     if (error == 0 && reply->status == 0)
-        error = store_message(context, connection->db, submission, &composition, reply);
+        error = store_message(context, connection, submission, &composition, reply);
     return database_end_write(context->database, error);
 }
 
@@ -563,8 +567,9 @@ static const char bounce_text[] =
 
 /* Delivers a message of the service to an inbox. The caller has set the text and the subject, which may be
  * NULL when out of memory. */
-static int deliver_letter(sqlite3 *db, struct composition *composition, const struct service_inbox *inbox,
-                          const char *from, const char *from_name, const char *domain)
+static int deliver_letter(struct connection *turn, struct composition *composition,
+                          const struct service_inbox *inbox, const char *from, const char *from_name,
+                          const char *domain)
 {
     struct message *message = &composition->message;
     message->date_ms = clock_realtime_ms(clock_system());
@@ -583,12 +588,12 @@ static int deliver_letter(sqlite3 *db, struct composition *composition, const st
     if (error == 0)
         error = write_composition(composition);
     if (error == 0)
-        error = delivery_store(db, message, message->message_id, &composition->row, &seq);
-    return error == 0 ? delivery_add_email(db, message, seq, DELIVERY_TO, json_array_get(message->to, 0))
+        error = delivery_store(turn, message, message->message_id, &composition->row, &seq);
+    return error == 0 ? delivery_add_email(turn, message, seq, DELIVERY_TO, json_array_get(message->to, 0))
                       : error;
 }
 
-int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *domain)
+int sending_welcome(struct connection *turn, const struct service_inbox *inbox, const char *domain)
 {
     _cleanup_free_ char *support = support_address(domain);
     if (support == NULL)
@@ -602,7 +607,7 @@ int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *
     message->subject = strdup(welcome_subject);
     if (asprintf(&message->plain_text, welcome_text, service_inbox_address(inbox)) < 0)
         message->plain_text = NULL;
-    return deliver_letter(db, &composition, inbox, support, "Support", domain);
+    return deliver_letter(turn, &composition, inbox, support, "Support", domain);
 }
 
 int sending_append_reason(struct strbuf *reasons, const char *address, const char *status, const char *why)
@@ -613,14 +618,14 @@ int sending_append_reason(struct strbuf *reasons, const char *address, const cha
                           address, status, why);
 }
 
-int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char *reasons)
+int sending_bounce(struct connection *turn, int64_t outbound, const char *domain, const char *reasons)
 {
     _cleanup_free_ char *support = support_address(domain);
     if (support == NULL)
         return -ENOMEM;
-    _cleanup_statement_ sqlite3_stmt *row = NULL;
+    _cleanup_statement_ struct statement statement = {0};
     int error =
-        query_first(db, &row,
+        query_first(turn, &statement,
                     "SELECT m.thread, m.header, i.id FROM outbound o JOIN messages m ON m.seq = o.message"
                     " JOIN inboxes i ON i.seq = o.inbox WHERE o.seq = ?",
                     "i", outbound);
@@ -629,10 +634,10 @@ int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char
 
     _cleanup_composition_ struct composition composition = {0};
     struct message *message = &composition.message;
-    error = service_inbox_find_by_id(db, query_column_text(row, 2), &composition.sender);
+    error = service_inbox_find_by_id(turn, query_column_text(statement.row, 2), &composition.sender);
     if (error != 0)
         return error;
-    _cleanup_json_ json_t *header = json_loads(query_column_text(row, 1), 0, NULL);
+    _cleanup_json_ json_t *header = json_loads(query_column_text(statement.row, 1), 0, NULL);
     const char *subject, *date, *id;
     if (json_unpack(header, "{s:s, s:s, s:s}", "subject", &subject, "date", &date, "message_id", &id) != 0)
         return -EUCLEAN;
@@ -640,8 +645,8 @@ int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char
         message->subject = NULL;
     if (asprintf(&message->plain_text, bounce_text, reasons, subject, date, id) < 0)
         message->plain_text = NULL;
-    message->thread = sqlite3_column_int64(row, 0);
+    message->thread = sqlite3_column_int64(statement.row, 0);
     message->in_reply_to = json_pack("[s]", id);
     message->references = extend_references(header);
-    return deliver_letter(db, &composition, &composition.sender, support, "Mail Delivery System", domain);
+    return deliver_letter(turn, &composition, &composition.sender, support, "Mail Delivery System", domain);
 }

@@ -13,7 +13,6 @@
 #define INBOXFS_SERVICE_SENDING_H
 
 #include <jansson.h>
-#include <sqlite3.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -24,7 +23,7 @@
 
 /* Sends an inbox a welcome from support@domain, unless the inbox's rules are against it. The caller has the
  * turn to write. Return: 0 or -errno. */
-int sending_welcome(sqlite3 *db, const struct service_inbox *inbox, const char *domain);
+int sending_welcome(struct connection *turn, const struct service_inbox *inbox, const char *domain);
 
 enum {
     SENDING_REASONS_MAX_BYTES = 1024 * 1024, /* of the reasons in one bounce */
@@ -36,7 +35,7 @@ int sending_append_reason(struct strbuf *reasons, const char *address, const cha
 
 /* Puts a bounce from support@domain into the inbox that sent an email. `outbound` is the email's seq, and
  * `reasons` the text of sending_append_reason(). The caller has the turn to write. Return: 0 or -errno. */
-int sending_bounce(sqlite3 *db, int64_t outbound, const char *domain, const char *reasons);
+int sending_bounce(struct connection *turn, int64_t outbound, const char *domain, const char *reasons);
 
 enum message_type {
     MESSAGE_NEW,

@@ -70,7 +70,7 @@ static const char *check_recipient(void *context, const char *address)
     _cleanup_inbox_ struct service_inbox inbox = {0};
     int error = database_begin_read(config->database, &connection);
     if (error == 0)
-        error = service_inbox_find_for_mail(connection->db, address, &inbox);
+        error = service_inbox_find_for_mail(connection, address, &inbox);
     if (error == -ENOENT)
         return config->new_inboxes == NULL
                    ? "550 5.1.1 No inbox has this address"

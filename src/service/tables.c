@@ -52,7 +52,8 @@ static void keep_ids(const json_t *before, json_t *now)
     }
 }
 
-static int update_message(sqlite3 *db, int64_t seq, json_t *header, const struct message *message)
+static int update_message(struct connection *connection, int64_t seq, json_t *header,
+                          const struct message *message)
 {
     json_t *attachments = message_attachment_records(message);
     keep_ids(json_object_get(header, "attachments"), attachments);
@@ -62,37 +63,39 @@ static int update_message(sqlite3 *db, int64_t seq, json_t *header, const struct
     _cleanup_free_ char *search_text = message_search_text(message);
     if (text == NULL || search_text == NULL)
         return -ENOMEM;
-    int error = query_execute(db, "UPDATE messages SET header = ?, search_text = ? WHERE seq = ?", "ssi",
-                              text, search_text, seq);
-    return error != 0 ? error
-                      : query_execute(db, "UPDATE contents SET plain_text = ?, html = ? WHERE message = ?",
-                                      "ssi", message->plain_text, message->html, seq);
+    int error = query_execute(connection, "UPDATE messages SET header = ?, search_text = ? WHERE seq = ?",
+                              "ssi", text, search_text, seq);
+    return error != 0
+               ? error
+               : query_execute(connection, "UPDATE contents SET plain_text = ?, html = ? WHERE message = ?",
+                               "ssi", message->plain_text, message->html, seq);
 }
 
-static int reread_messages(sqlite3 *db)
+static int reread_messages(struct connection *connection)
 {
     int64_t seq = 0;
     int error = 0;
     while (error == 0) {
-        _cleanup_statement_ sqlite3_stmt *row = NULL;
+        _cleanup_statement_ struct statement statement = {0};
         error =
-            query_first(db, &row,
+            query_first(connection, &statement,
                         "SELECT seq, header, raw FROM messages JOIN contents ON message = seq WHERE seq > ?"
                         " AND header LIKE '%\"content_type\":\"text/%' ORDER BY seq LIMIT 1",
                         "i", seq);
         if (error != 0)
             break;
-        seq = sqlite3_column_int64(row, 0);
-        _cleanup_json_ json_t *header = json_loads(query_column_text(row, 1), 0, NULL);
+        seq = sqlite3_column_int64(statement.row, 0);
+        _cleanup_json_ json_t *header = json_loads(query_column_text(statement.row, 1), 0, NULL);
         if (header == NULL)
             return -EUCLEAN;
         struct message message = {0};
         size_t before = json_array_size(json_object_get(header, "attachments"));
-        error = message_read(sqlite3_column_blob(row, 2), (size_t)sqlite3_column_bytes(row, 2), &message);
+        error = message_read(sqlite3_column_blob(statement.row, 2),
+                             (size_t)sqlite3_column_bytes(statement.row, 2), &message);
         /* A message that the service wrote itself keeps its attachments. A full list may have left out later
          * attachments, which may have moved up into it. */
         if (error == 0 && (message.attachments_len < before || before == ATTACHMENTS_MAX))
-            error = update_message(db, seq, header, &message);
+            error = update_message(connection, seq, header, &message);
         message_release(&message);
     }
     return error == -ENOENT ? 0 : error;
@@ -168,24 +171,8 @@ static const struct database_step steps[] = {
     {"UPDATE outgoing SET due_ms = 0 WHERE due_ms IS NULL; ALTER TABLE outgoing DROP COLUMN failure", NULL},
 };
 
-#define EMAIL_COLUMNS "SELECT m.seq, m.thread, e.inbox, e.record, m.header, c.plain_text, c.html"
-
-static const char *const statements[] = {
-    [TABLES_COUNT_KEYS] = "SELECT count(*) FROM api_keys WHERE digest = ? AND revoked_ms IS NULL",
-    [TABLES_RECEIVED] = EMAIL_COLUMNS TABLES_OF_RECEIVED,
-    [TABLES_SENT] = EMAIL_COLUMNS TABLES_OF_SENT,
-    [TABLES_PREVIOUS] = EMAIL_COLUMNS
-    " FROM messages m JOIN emails e ON e.message = m.seq JOIN contents c ON c.message = m.seq"
-    " WHERE m.thread = ?1 AND m.seq < ?2 AND e.inbox = ?3 AND e.is_valid"
-    " UNION ALL " EMAIL_COLUMNS
-    " FROM messages m JOIN outbound e ON e.message = m.seq JOIN contents c ON c.message = m.seq"
-    " WHERE m.thread = ?1 AND m.seq < ?2 AND e.inbox = ?3 AND NOT EXISTS"
-    " (SELECT 1 FROM emails r WHERE r.message = m.seq AND r.inbox = ?3 AND r.is_valid)"
-    " ORDER BY 1 DESC LIMIT ?4",
-};
-
 static const struct database_format format = {
-    .name = "inbox.sqlite3", .steps = steps, .steps_len = ARRAY_LEN(steps), .statements = statements};
+    .name = "inbox.sqlite3", .steps = steps, .steps_len = ARRAY_LEN(steps)};
 
 int tables_open(int dir_fd, enum database_sharing sharing, struct database **ret_database)
 {

@@ -13,22 +13,6 @@
  * with other ETags than the original. */
 #define TABLES_NAME_INSTANCE "INSERT OR REPLACE INTO settings VALUES ('instance', lower(hex(randomblob(16))))"
 
-/* Statements that most requests run (sql/query.h). The columns of the last three are message, thread,
- * inbox, record, header, plain_text, html. */
-enum tables_statement {
-    TABLES_COUNT_KEYS, /* valid keys with a digest */
-    TABLES_RECEIVED,   /* a valid received email, by its id */
-    TABLES_SENT,       /* a sent email, by its id */
-    TABLES_PREVIOUS,   /* emails of a thread before a message, as an inbox sees them, newest first */
-};
-
-#define TABLES_OF_RECEIVED                                                                         \
-    " FROM emails e JOIN messages m ON m.seq = e.message JOIN contents c ON c.message = e.message" \
-    " WHERE e.id = ? AND e.is_valid"
-#define TABLES_OF_SENT                                                                               \
-    " FROM outbound e JOIN messages m ON m.seq = e.message JOIN contents c ON c.message = e.message" \
-    " WHERE e.id = ?"
-
 /* Opens the database in the directory, and makes it if it is missing. Return: as database_open(). */
 int tables_open(int dir_fd, enum database_sharing sharing, struct database **ret_database);
 

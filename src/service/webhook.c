@@ -157,19 +157,19 @@ static char *write_body(json_t *content)
 static int load_request(struct database *database, int64_t email, char **ret_url, char **ret_body)
 {
     _cleanup_reader_ struct connection *connection = NULL;
-    _cleanup_statement_ sqlite3_stmt *row = NULL;
+    _cleanup_statement_ struct statement statement = {0};
     _cleanup_json_ json_t *content = NULL;
     int error = database_begin_read(database, &connection);
     if (error == 0)
-        error = query_first(connection->db, &row,
+        error = query_first(connection, &statement,
                             "SELECT i.record ->> '$.webhook_url', e.id FROM emails e"
                             " JOIN inboxes i ON i.seq = e.inbox WHERE e.seq = ?",
                             "i", email);
-    if (error == 0 && sqlite3_column_bytes(row, 0) == 0)
+    if (error == 0 && sqlite3_column_bytes(statement.row, 0) == 0)
         error = -ENOENT;
     if (error == 0) {
-        *ret_url = query_column_copy(row, 0, NULL);
-        const char *id = query_column_text(row, 1);
+        *ret_url = query_column_copy(statement.row, 0, NULL);
+        const char *id = query_column_text(statement.row, 1);
         error = *ret_url != NULL ? email_load_content(connection, SIDE_RECEIVED, id, &content) : -ENOMEM;
     }
     char date[32];
@@ -192,7 +192,7 @@ static int attempt(struct outgoing *outgoing, const struct outgoing_row *row, st
 }
 
 /* Puts the attempt, if one was made, into the email's record. */
-static int settle(struct outgoing *outgoing, sqlite3 *db, const struct outgoing_row *row,
+static int settle(struct outgoing *outgoing, struct connection *turn, const struct outgoing_row *row,
                   const struct outgoing_result *result)
 {
     (void)outgoing;
@@ -211,7 +211,7 @@ static int settle(struct outgoing *outgoing, sqlite3 *db, const struct outgoing_
     if (text == NULL)
         return -ENOMEM;
     error = query_execute(
-        db, "UPDATE emails SET record = json_set(record, '$.latest_webhook_log', json(?)) WHERE seq = ?",
+        turn, "UPDATE emails SET record = json_set(record, '$.latest_webhook_log', json(?)) WHERE seq = ?",
         "si", text, row->email);
     if (error == 0 && result->outcome == OUTGOING_FAILED)
         log_warning("the webhook of inbox %s was given up: %s", row->address, result->reason);

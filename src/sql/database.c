@@ -96,37 +96,37 @@ static void set_aside(const struct database *database)
 
 /* ---------------------------------------------------------------- the tables */
 
-static int run_steps_inside(sqlite3 *db, const struct database_format *format)
+static int run_steps_inside(struct connection *connection, const struct database_format *format)
 {
     char statement[64];
     int64_t version = 0;
-    int error = query_integer(db, &version, "PRAGMA user_version", "");
+    int error = query_integers(connection, &version, 1, "PRAGMA user_version", "");
     if (error != 0)
         return error;
     if (version < 0 || (size_t)version > format->steps_len)
         return -EPROTO;
     for (size_t next = (size_t)version; error == 0 && next < format->steps_len; next++) {
         const struct database_step *step = &format->steps[next];
-        error = query_script(db, step->sql);
+        error = query_script(connection->db, step->sql);
         if (error == 0 && step->run != NULL)
-            error = step->run(db);
+            error = step->run(connection);
     }
     if (error != 0 || (size_t)version == format->steps_len)
         return error;
     snprintf(statement, sizeof(statement), "PRAGMA user_version = %zu", format->steps_len);
-    return query_execute(db, statement, "");
+    return query_execute(connection, statement, "");
 }
 
-static int run_steps(sqlite3 *db, const struct database_format *format)
+static int run_steps(struct connection *connection, const struct database_format *format)
 {
-    int error = query_execute(db, "BEGIN IMMEDIATE", "");
+    int error = query_execute(connection, "BEGIN IMMEDIATE", "");
     if (error != 0)
         return error;
-    error = run_steps_inside(db, format);
+    error = run_steps_inside(connection, format);
     if (error == 0)
-        error = query_execute(db, "COMMIT", "");
-    if (error != 0 && sqlite3_get_autocommit(db) == 0)
-        (void)query_execute(db, "ROLLBACK", "");
+        error = query_execute(connection, "COMMIT", "");
+    if (error != 0 && sqlite3_get_autocommit(connection->db) == 0)
+        (void)query_execute(connection, "ROLLBACK", "");
     return error;
 }
 
@@ -136,9 +136,7 @@ static void free_connection(struct connection *connection)
 {
     if (connection == NULL)
         return;
-    for (size_t i = 0; i < STATEMENTS_MAX; i++)
-        sqlite3_finalize(connection->prepared[i]);
-    sqlite3_close(connection->db);
+    connection_close(connection);
     free(connection);
 }
 
@@ -172,7 +170,6 @@ static int open_connection(struct database *database, const char *pragma, struct
         return error;
     }
     connection->database = database;
-    connection->statements = format->statements;
     *ret = connection;
     return 0;
 }
@@ -185,7 +182,7 @@ static int open_writer_once(struct database *database)
     if (error == 0)
         error = open_connection(database, "PRAGMA temp_store = MEMORY", &database->writer);
     if (error == 0)
-        error = run_steps(database->writer->db, database->format);
+        error = run_steps(database->writer, database->format);
     if (error != 0)
         free_connection(TAKE_PTR(database->writer));
     return error;
@@ -261,7 +258,7 @@ void database_return_reader(struct connection *connection)
         return;
     struct database *database = connection->database;
     if (sqlite3_get_autocommit(connection->db) == 0)
-        (void)query_execute(connection->db, "ROLLBACK", "");
+        (void)query_execute(connection, "ROLLBACK", "");
     LOCK_GUARD(&database->lock);
     if (database->readers_len < READERS_KEPT)
         database->readers[database->readers_len++] = connection;
@@ -295,7 +292,7 @@ int database_begin_read(struct database *database, struct connection **ret_conne
     _cleanup_reader_ struct connection *connection = NULL;
     int error = database_take_reader(database, &connection);
     if (error == 0)
-        error = query_execute(connection->db, "BEGIN", "");
+        error = query_execute(connection, "BEGIN", "");
     if (error == 0)
         *ret_connection = TAKE_PTR(connection);
     return error;
@@ -307,11 +304,11 @@ int database_begin_read(struct database *database, struct connection **ret_conne
  * the other turns. Return: 0; -errno when nothing was committed. */
 static int commit_for_all(struct database *database, int error)
 {
-    sqlite3 *db = database->writer != NULL ? database->writer->db : NULL;
+    struct connection *writer = database->writer;
     if (error == 0)
-        error = query_execute(db, "COMMIT", "");
-    if (error != 0 && db != NULL && sqlite3_get_autocommit(db) == 0)
-        (void)query_execute(db, "ROLLBACK", "");
+        error = query_execute(writer, "COMMIT", "");
+    if (error != 0 && writer != NULL && sqlite3_get_autocommit(writer->db) == 0)
+        (void)query_execute(writer, "ROLLBACK", "");
     database->turns = 0;
     while (database->finished != NULL) {
         struct finished_turn *turn = database->finished;
@@ -355,7 +352,7 @@ int database_begin_write(struct database *database, struct connection **ret_conn
     bool is_first = database->finished == NULL;
     int error = database->error;
     if (error == 0)
-        error = query_execute(database->writer->db, is_first ? "BEGIN IMMEDIATE" : "SAVEPOINT turn", "");
+        error = query_execute(database->writer, is_first ? "BEGIN IMMEDIATE" : "SAVEPOINT turn", "");
     if (error != 0)
         return end_transaction(database, error);
     database->turns++;
@@ -365,14 +362,15 @@ int database_begin_write(struct database *database, struct connection **ret_conn
 
 int database_end_write(struct database *database, int error)
 {
-    sqlite3 *db = database->writer->db;
+    struct connection *writer = database->writer;
     bool is_first = database->finished == NULL;
     /* After some errors (a full disk, no memory) SQLite has already undone the whole transaction. */
-    if (sqlite3_get_autocommit(db) != 0)
+    if (sqlite3_get_autocommit(writer->db) != 0)
         return end_transaction(database, error != 0 ? error : -EIO);
     if (error != 0 && is_first)
         return end_transaction(database, error);
-    int turn_error = is_first ? 0 : query_execute(db, error != 0 ? "ROLLBACK TO turn" : "RELEASE turn", "");
+    int turn_error =
+        is_first ? 0 : query_execute(writer, error != 0 ? "ROLLBACK TO turn" : "RELEASE turn", "");
     if (turn_error != 0)
         return end_transaction(database, turn_error);
     bool is_last = database->waiting == 0 || database->turns >= TURNS_MAX;

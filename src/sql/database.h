@@ -39,15 +39,14 @@ enum database_sharing {
 
 struct database_step {
     const char *sql;
-    int (*run)(sqlite3 *db); /* called after `sql`, in the same transaction; or NULL */
+    int (*run)(struct connection *connection); /* called after `sql`, in the same transaction; or NULL */
 };
 
 struct database_format {
     const char *name; /* name of the file */
     const struct database_step *steps;
     size_t steps_len;
-    const char *const *statements; /* statements of each connection, by number; or NULL */
-    const char *pragmas;           /* statements that are run on each new connection; or NULL */
+    const char *pragmas; /* statements that are run on each new connection; or NULL */
     bool is_expendable;
 };
 

@@ -69,10 +69,56 @@ int query_script(sqlite3 *db, const char *sql)
     return error_of_reading(db, sqlite3_exec(db, sql, NULL, NULL, NULL));
 }
 
-static int compile(sqlite3 *db, const char *sql, unsigned int flags, sqlite3_stmt **ret_statement)
+/* ---------------------------------------------------------------- statements */
+
+enum {
+    KEPT_MAX = 64, /* statements of a connection; the SQL of some is made at run time */
+};
+
+static void finalise(void *statement)
 {
+    sqlite3_finalize(statement);
+}
+
+void connection_close(struct connection *connection)
+{
+    if (connection->kept != NULL)
+        g_hash_table_unref(connection->kept);
+    sqlite3_close(connection->db);
+    *connection = (struct connection){0};
+}
+
+/* A statement in use is not in the table, so that no other user gets it. */
+static int take(struct connection *connection, const char *sql, sqlite3_stmt **ret_statement)
+{
+    void *kept = NULL;
+    if (connection->kept != NULL && g_hash_table_steal_extended(connection->kept, sql, NULL, &kept)) {
+        *ret_statement = kept;
+        return 0;
+    }
     errno = 0;
-    return error_of_reading(db, sqlite3_prepare_v3(db, sql, -1, flags, ret_statement, NULL));
+    return error_of_reading(
+        connection->db,
+        sqlite3_prepare_v3(connection->db, sql, -1, SQLITE_PREPARE_PERSISTENT, ret_statement, NULL));
+}
+
+/* Without a reset, the transaction of the statement would stay open. Its error is ignored: query_step() has
+ * returned it. */
+void query_end(struct statement *statement)
+{
+    sqlite3_stmt *ended = TAKE_PTR(statement->row);
+    if (ended == NULL)
+        return;
+    sqlite3_reset(ended);
+    sqlite3_clear_bindings(ended);
+    GHashTable *kept = statement->connection->kept;
+    if (kept == NULL)
+        kept = statement->connection->kept = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, finalise);
+    const char *sql = sqlite3_sql(ended);
+    if (g_hash_table_size(kept) < KEPT_MAX && !g_hash_table_contains(kept, sql))
+        g_hash_table_insert(kept, (void *)sql, ended);
+    else
+        sqlite3_finalize(ended);
 }
 
 static int bind_all(sqlite3_stmt *statement, const char *types, va_list arguments)
@@ -93,103 +139,102 @@ static int bind_all(sqlite3_stmt *statement, const char *types, va_list argument
     return error_of_result(result);
 }
 
-static int prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types,
-                   va_list arguments)
+static int begin(struct connection *connection, struct statement *ret_statement, const char *sql,
+                 const char *types, va_list arguments)
 {
-    sqlite3_stmt *statement = NULL;
-    int error = compile(db, sql, 0, &statement);
+    *ret_statement = (struct statement){.connection = connection};
+    int error = take(connection, sql, &ret_statement->row);
     if (error == 0)
-        error = bind_all(statement, types, arguments);
-    if (error != 0) {
-        sqlite3_finalize(statement);
-        return error;
-    }
-    *ret_statement = statement;
-    return 0;
+        error = bind_all(ret_statement->row, types, arguments);
+    if (error != 0)
+        query_end(ret_statement);
+    return error;
 }
 
-int query_prepare(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...)
+int query_begin(struct connection *connection, struct statement *ret_statement, const char *sql,
+                const char *types, ...)
 {
     va_list arguments;
     va_start(arguments, types);
-    int error = prepare(db, ret_statement, sql, types, arguments);
+    int error = begin(connection, ret_statement, sql, types, arguments);
     va_end(arguments);
     return error;
 }
 
-int query_step(sqlite3_stmt *statement)
+int query_step(sqlite3_stmt *row)
 {
     errno = 0;
-    int result = sqlite3_step(statement);
+    int result = sqlite3_step(row);
     /* Only errno has the reason of a failed read or write. */
     if ((result & 0xff) == SQLITE_IOERR && result != SQLITE_IOERR_SHORT_READ && errno != 0)
         return -errno;
-    return result == SQLITE_ROW ? 1 : error_of_reading(sqlite3_db_handle(statement), result);
+    return result == SQLITE_ROW ? 1 : error_of_reading(sqlite3_db_handle(row), result);
 }
 
-int query_execute(sqlite3 *db, const char *sql, const char *types, ...)
+/* An ENOENT of the disk becomes -EIO, since -ENOENT means that there is no row. */
+static int find_first(struct connection *connection, struct statement *ret_statement, const char *sql,
+                      const char *types, va_list arguments)
 {
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
+    int error = begin(connection, ret_statement, sql, types, arguments);
+    if (error != 0)
+        return error;
+    int step = query_step(ret_statement->row);
+    if (step > 0)
+        return 0;
+    query_end(ret_statement);
+    return step == 0 ? -ENOENT : step == -ENOENT ? -EIO : step;
+}
+
+int query_first(struct connection *connection, struct statement *ret_statement, const char *sql,
+                const char *types, ...)
+{
     va_list arguments;
     va_start(arguments, types);
-    int error = prepare(db, &statement, sql, types, arguments);
+    int error = find_first(connection, ret_statement, sql, types, arguments);
+    va_end(arguments);
+    return error;
+}
+
+int query_execute(struct connection *connection, const char *sql, const char *types, ...)
+{
+    _cleanup_statement_ struct statement statement = {0};
+    va_list arguments;
+    va_start(arguments, types);
+    int error = begin(connection, &statement, sql, types, arguments);
     va_end(arguments);
     if (error == 0)
         do
-            error = query_step(statement);
+            error = query_step(statement.row);
         while (error > 0);
     return error;
 }
 
-/* An ENOENT of the disk becomes -EIO, since -ENOENT means that there is no row. */
-static int find_first(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types,
-                      va_list arguments)
+int query_integers(struct connection *connection, int64_t *ret_values, size_t len, const char *sql,
+                   const char *types, ...)
 {
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    int error = prepare(db, &statement, sql, types, arguments);
-    if (error != 0)
-        return error;
-    int step = query_step(statement);
-    if (step <= 0)
-        return step == 0 ? -ENOENT : step == -ENOENT ? -EIO : step;
-    *ret_statement = TAKE_PTR(statement);
-    return 0;
-}
-
-int query_first(sqlite3 *db, sqlite3_stmt **ret_statement, const char *sql, const char *types, ...)
-{
+    _cleanup_statement_ struct statement statement = {0};
     va_list arguments;
     va_start(arguments, types);
-    int error = find_first(db, ret_statement, sql, types, arguments);
+    int error = find_first(connection, &statement, sql, types, arguments);
     va_end(arguments);
+    for (size_t i = 0; error == 0 && i < len; i++)
+        ret_values[i] = sqlite3_column_int64(statement.row, (int)i);
     return error;
 }
 
-int query_integer(sqlite3 *db, int64_t *ret_value, const char *sql, const char *types, ...)
+const char *query_column_text(sqlite3_stmt *row, int column)
 {
-    _cleanup_statement_ sqlite3_stmt *statement = NULL;
-    va_list arguments;
-    va_start(arguments, types);
-    int error = find_first(db, &statement, sql, types, arguments);
-    va_end(arguments);
-    if (error == 0)
-        *ret_value = sqlite3_column_int64(statement, 0);
-    return error;
-}
-
-const char *query_column_text(sqlite3_stmt *statement, int column)
-{
-    const char *text = (const char *)sqlite3_column_text(statement, column);
+    const char *text = (const char *)sqlite3_column_text(row, column);
     return text != NULL ? text : "";
 }
 
-char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len)
+char *query_column_copy(sqlite3_stmt *row, int column, size_t *ret_len)
 {
-    if (sqlite3_column_type(statement, column) == SQLITE_NULL)
+    if (sqlite3_column_type(row, column) == SQLITE_NULL)
         return NULL;
     /* sqlite3_column_blob() does not convert the value. It must be called before sqlite3_column_bytes(). */
-    const void *bytes = sqlite3_column_blob(statement, column);
-    size_t len = (size_t)sqlite3_column_bytes(statement, column);
+    const void *bytes = sqlite3_column_blob(row, column);
+    size_t len = (size_t)sqlite3_column_bytes(row, column);
     char *copy = malloc(len + 1);
     if (copy == NULL)
         return NULL;
@@ -199,72 +244,4 @@ char *query_column_copy(sqlite3_stmt *statement, int column, size_t *ret_len)
     if (ret_len != NULL)
         *ret_len = len;
     return copy;
-}
-
-/* ---------------------------------------------------------------- statements that run often */
-
-/* Does statements_begin(). */
-static int begin(struct connection *connection, size_t number, sqlite3_stmt **ret_statement,
-                 const char *types, va_list arguments)
-{
-    sqlite3_stmt **statement = &connection->prepared[number];
-    *ret_statement = NULL;
-    if (*statement == NULL) {
-        int error =
-            compile(connection->db, connection->statements[number], SQLITE_PREPARE_PERSISTENT, statement);
-        if (error != 0)
-            return error;
-    }
-    *ret_statement = *statement;
-    int error = bind_all(*statement, types, arguments);
-    return error != 0 ? error : query_step(*statement);
-}
-
-/* Without a reset, the transaction of the statement would stay open. Its error is ignored: query_step() has
- * returned it. */
-void statements_end(sqlite3_stmt *statement)
-{
-    if (statement == NULL)
-        return;
-    sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement);
-}
-
-int statements_execute(struct connection *connection, size_t number, const char *types, ...)
-{
-    sqlite3_stmt *statement;
-    va_list arguments;
-    va_start(arguments, types);
-    int result = begin(connection, number, &statement, types, arguments);
-    va_end(arguments);
-    while (result > 0)
-        result = query_step(statement);
-    statements_end(statement);
-    return result;
-}
-
-int statements_begin(struct connection *connection, size_t number, sqlite3_stmt **ret_statement,
-                     const char *types, ...)
-{
-    va_list arguments;
-    va_start(arguments, types);
-    int result = begin(connection, number, ret_statement, types, arguments);
-    va_end(arguments);
-    return result;
-}
-
-int statements_integers(struct connection *connection, size_t number, int64_t *ret_values, size_t len,
-                        const char *types, ...)
-{
-    sqlite3_stmt *statement;
-    va_list arguments;
-    va_start(arguments, types);
-    int result = begin(connection, number, &statement, types, arguments);
-    va_end(arguments);
-    for (size_t i = 0; result > 0 && i < len; i++)
-        ret_values[i] = sqlite3_column_int64(statement, (int)i);
-    statements_end(statement);
-    if (result > 0)
-        return 0;
-    return result < 0 ? result : -ENOENT;
 }

@@ -41,74 +41,10 @@ static const struct database_step steps[] = {
          "CREATE INDEX message_ids_by_digest ON message_ids (digest)"},
 };
 
-#define GONE_INBOXES "(SELECT number FROM inboxes WHERE is_gone)"
-
-static const char *const statements[] = {
-    [CACHE_PUT_INBOX] = "INSERT OR REPLACE INTO inboxes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [CACHE_LIST_INBOXES] = "SELECT * FROM inboxes ORDER BY number",
-    [CACHE_PUT_EMAIL] = "INSERT OR REPLACE INTO emails VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-    [CACHE_DELETE_EMAIL] = "DELETE FROM emails WHERE number = ?",
-    [CACHE_LIST_EMAILS] = "SELECT * FROM emails ORDER BY number",
-    [CACHE_ADD_RECORD] = "INSERT OR REPLACE INTO records VALUES (?, ?, ?)",
-    [CACHE_READ_RECORD] = "SELECT hash, json FROM records WHERE number = ?",
-    [CACHE_LAST_RECORD] = "SELECT ifnull(max(number), 0) FROM records",
-    [CACHE_ADD_REPLACED] = "INSERT OR REPLACE INTO replaced_records VALUES (?)",
-    [CACHE_DELETE_REPLACED] = "DELETE FROM records WHERE number IN (SELECT number FROM replaced_records)",
-    [CACHE_CLEAR_REPLACED] = "DELETE FROM replaced_records",
-    [CACHE_HAS_GONE] = "SELECT EXISTS (SELECT 1 FROM inboxes WHERE is_gone)",
-    [CACHE_UNINDEX_GONE] =
-        ("DELETE FROM search WHERE rowid IN (SELECT number FROM emails WHERE inbox IN " GONE_INBOXES ")"),
-    [CACHE_REPLACE_GONE] =
-        ("INSERT OR REPLACE INTO replaced_records SELECT text FROM emails WHERE inbox IN " GONE_INBOXES),
-    [CACHE_DELETE_GONE_EMAILS] = ("DELETE FROM emails WHERE inbox IN " GONE_INBOXES),
-    [CACHE_DELETE_GONE_INBOXES] = "DELETE FROM inboxes WHERE is_gone",
-    [CACHE_SET_MARK] = "INSERT OR REPLACE INTO marks VALUES (?, ?)",
-    [CACHE_GET_MARK] = "SELECT value FROM marks WHERE name = ?",
-    [CACHE_ADD_PENDING] = "INSERT OR IGNORE INTO search_pending VALUES (?, NULL, NULL)",
-    [CACHE_ADD_PENDING_CONTENT] = "INSERT OR REPLACE INTO search_pending VALUES (?, ?, ?)",
-    [CACHE_HAS_CONTENT] =
-        ("SELECT EXISTS (SELECT 1 FROM search_pending WHERE number = ?1 AND attached NOT NULL)"
-         " OR EXISTS (SELECT 1 FROM search WHERE rowid = ?1 AND attached <> ?2)"),
-    [CACHE_NEXT_PENDING] = ("SELECT p.number, p.attached, p.body, r.json FROM search_pending AS p"
-                            " LEFT JOIN emails AS e ON e.number = p.number"
-                            " LEFT JOIN records AS r ON r.number = e.text WHERE p.number >= ?"
-                            " ORDER BY p.number LIMIT 1"),
-    [CACHE_DELETE_PENDING] = "DELETE FROM search_pending WHERE number = ?",
-    [CACHE_INDEX_EMAIL] =
-        ("INSERT OR REPLACE INTO search (rowid, subject, sender, recipients, reply_to, body, attached)"
-         " VALUES (?, ?, ?, ?, ?, ?, ?)"),
-    [CACHE_REINDEX_RECORD] =
-        "UPDATE search SET subject = ?2, sender = ?3, recipients = ?4, reply_to = ?5 WHERE rowid = ?1",
-    [CACHE_UNINDEX_EMAIL] = "DELETE FROM search WHERE rowid = ?",
-    [CACHE_SEARCH] = "SELECT rowid FROM search WHERE search MATCH ?",
-    [CACHE_READ_PART] = ("SELECT parts.number, len, used_s, is_passing, is_file, hash, bytes FROM parts"
-                         " LEFT JOIN part_bytes ON part_bytes.number = parts.number WHERE key = ?"),
-    [CACHE_FIND_PART] = "SELECT number, is_file, kept FROM parts WHERE key = ?",
-    [CACHE_GET_PART_LEN] = "SELECT len FROM parts WHERE key = ?",
-    [CACHE_HAS_PART_FILE] = "SELECT EXISTS (SELECT 1 FROM parts WHERE number = ? AND is_file)",
-    [CACHE_ADD_PART] = "INSERT INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    [CACHE_ADD_PART_BYTES] = "INSERT OR REPLACE INTO part_bytes VALUES (?, ?)",
-    [CACHE_USE_PART] = "UPDATE parts SET used_s = ?, is_passing = 0 WHERE key = ?",
-    [CACHE_DELETE_PART] = "DELETE FROM parts WHERE number = ?",
-    [CACHE_DELETE_PART_BYTES] = "DELETE FROM part_bytes WHERE number = ?",
-    [CACHE_COUNT_PARTS] = "SELECT ifnull(sum(kept), 0), ifnull(max(number), 0) FROM parts",
-    [CACHE_COUNT_PARTS_OF] = "SELECT ifnull(sum(kept), 0) FROM parts WHERE is_passing = ?",
-    [CACHE_LIST_PARTS] = ("SELECT number, is_file, kept FROM parts WHERE is_passing = ? AND number <> ?"
-                          " ORDER BY used_s, number"),
-    [CACHE_FIND_MESSAGE_ID] = "SELECT email FROM message_ids WHERE digest = ? ORDER BY number",
-    [CACHE_ADD_MESSAGE_ID] = ("INSERT INTO message_ids (digest, email) SELECT ?1, ?2"
-                              " WHERE (SELECT count(*) FROM message_ids WHERE digest = ?1) < ?3"
-                              " AND NOT EXISTS (SELECT 1 FROM message_ids WHERE digest = ?1 AND email = ?2)"),
-    [CACHE_TRIM_MESSAGE_IDS] =
-        "DELETE FROM message_ids WHERE number <= (SELECT max(number) FROM message_ids) - ?",
-};
-_Static_assert(ARRAY_LEN(statements) <= STATEMENTS_MAX, "room for all of them");
-
 static const struct database_format format = {
     .name = "mail.sqlite3",
     .steps = steps,
     .steps_len = ARRAY_LEN(steps),
-    .statements = statements,
     /* The write-ahead log may grow to 64 MB, so that a long list is checkpointed rarely. */
     .pragmas = "PRAGMA wal_autocheckpoint = 16384; PRAGMA cache_size = -4096",
     .is_expendable = true,
@@ -190,67 +126,74 @@ static int64_t hash_email(const struct email_row *row)
 
 int cache_put_inbox(struct connection *connection, const struct inbox_row *row)
 {
-    return statements_execute(connection, CACHE_PUT_INBOX, "iiiiiisssbi", (int64_t)row->number,
-                              (int64_t)row->origin, (int64_t)row->is_backfilling, (int64_t)row->is_gone,
-                              row->record_ms, row->changed_ms, row->id, row->address, row->name,
-                              (const void *)row->json, row->json_len, hash_inbox(row));
+    return query_execute(
+        connection, "INSERT OR REPLACE INTO inboxes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", "iiiiiisssbi",
+        (int64_t)row->number, (int64_t)row->origin, (int64_t)row->is_backfilling, (int64_t)row->is_gone,
+        row->record_ms, row->changed_ms, row->id, row->address, row->name, (const void *)row->json,
+        row->json_len, hash_inbox(row));
 }
 
 int cache_put_email(struct connection *connection, const struct email_row *row)
 {
-    return statements_execute(connection, CACHE_PUT_EMAIL, "iiiiiiiissi", (int64_t)row->number,
-                              (int64_t)row->inbox, (int64_t)row->json_len, (int64_t)row->line_len,
-                              row->date_ms, row->seen_ms, (int64_t)row->is_quarantined, (int64_t)row->record,
-                              row->key, row->name, hash_email(row));
+    return query_execute(connection, "INSERT OR REPLACE INTO emails VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                         "iiiiiiiissi", (int64_t)row->number, (int64_t)row->inbox, (int64_t)row->json_len,
+                         (int64_t)row->line_len, row->date_ms, row->seen_ms, (int64_t)row->is_quarantined,
+                         (int64_t)row->record, row->key, row->name, hash_email(row));
 }
 
 int cache_delete_email(struct connection *connection, uint32_t number)
 {
-    return statements_execute(connection, CACHE_DELETE_EMAIL, "i", (int64_t)number);
+    return query_execute(connection, "DELETE FROM emails WHERE number = ?", "i", (int64_t)number);
 }
 
 int cache_add_record(struct connection *connection, uint64_t record, const char *json, size_t len)
 {
-    return statements_execute(connection, CACHE_ADD_RECORD, "iib", (int64_t)record,
-                              (int64_t)hash_bytes(record, json, len), (const void *)json, len);
+    return query_execute(connection, "INSERT OR REPLACE INTO records VALUES (?, ?, ?)", "iib",
+                         (int64_t)record, (int64_t)hash_bytes(record, json, len), (const void *)json, len);
 }
 
 int cache_add_replaced(struct connection *connection, uint64_t record)
 {
-    return statements_execute(connection, CACHE_ADD_REPLACED, "i", (int64_t)record);
+    return query_execute(connection, "INSERT OR REPLACE INTO replaced_records VALUES (?)", "i",
+                         (int64_t)record);
 }
 
 int cache_set_first_sync_done(struct connection *connection)
 {
-    return statements_execute(connection, CACHE_SET_MARK, "si", mark_first_sync, INT64_C(1));
+    return query_execute(connection, "INSERT OR REPLACE INTO marks VALUES (?, ?)", "si", mark_first_sync,
+                         INT64_C(1));
 }
 
 int cache_add_message_id(struct connection *connection, const char *message_id, const char *email_id)
 {
     if (strlen(email_id) > CACHE_EMAIL_ID_MAX_BYTES)
         return 0;
-    int error = statements_execute(connection, CACHE_ADD_MESSAGE_ID, "isi", cache_digest(message_id),
-                                   email_id, (int64_t)CACHE_EMAILS_OF_MESSAGE_ID_MAX);
+    int error =
+        query_execute(connection,
+                      "INSERT INTO message_ids (digest, email) SELECT ?1, ?2"
+                      " WHERE (SELECT count(*) FROM message_ids WHERE digest = ?1) < ?3"
+                      " AND NOT EXISTS (SELECT 1 FROM message_ids WHERE digest = ?1 AND email = ?2)",
+                      "isi", cache_digest(message_id), email_id, (int64_t)CACHE_EMAILS_OF_MESSAGE_ID_MAX);
     return error != 0
                ? error
-               : statements_execute(connection, CACHE_TRIM_MESSAGE_IDS, "i", (int64_t)CACHE_MESSAGE_IDS_MAX);
+               : query_execute(
+                     connection,
+                     "DELETE FROM message_ids WHERE number <= (SELECT max(number) FROM message_ids) - ?", "i",
+                     (int64_t)CACHE_MESSAGE_IDS_MAX);
 }
 
-/* Executes statements without parameters, `first` to `last`, in one turn. */
-static int execute_all(struct cache *cache, enum cache_statement first, enum cache_statement last)
+/* Runs a script in one turn. */
+static void run_script(struct cache *cache, const char *sql)
 {
     struct connection *connection = NULL;
-    int error = cache_begin_write(cache, &connection);
-    if (error != 0)
-        return error;
-    for (size_t statement = first; statement <= last && error == 0; statement++)
-        error = statements_execute(connection, statement, "");
-    return cache_end_write(cache, error);
+    if (cache_begin_write(cache, &connection) == 0)
+        (void)cache_end_write(cache, query_script(connection->db, sql));
 }
 
 void cache_delete_replaced(struct cache *cache)
 {
-    (void)execute_all(cache, CACHE_DELETE_REPLACED, CACHE_CLEAR_REPLACED);
+    run_script(cache, "DELETE FROM records WHERE number IN (SELECT number FROM replaced_records);"
+                      "DELETE FROM replaced_records");
 }
 
 /* ---------------------------------------------------------------- records */
@@ -267,19 +210,18 @@ static const char *record_of_row(sqlite3_stmt *row, uint64_t record, size_t len)
 int cache_read_record_by(struct cache *cache, struct connection *reader, uint64_t record, size_t len,
                          char **ret_json)
 {
-    sqlite3_stmt *row = NULL;
-    int error = 0;
-    int more = statements_begin(reader, CACHE_READ_RECORD, &row, "i", (int64_t)record);
-    const char *json = more > 0 ? record_of_row(row, record, len) : NULL;
+    _cleanup_statement_ struct statement statement = {0};
+    int error = query_first(reader, &statement, "SELECT hash, json FROM records WHERE number = ?", "i",
+                            (int64_t)record);
+    const char *json = error == 0 ? record_of_row(statement.row, record, len) : NULL;
     char *copy = json != NULL ? malloc(len + 1) : NULL;
     if (copy != NULL) {
         memcpy(copy, json, len);
         copy[len] = '\0';
         *ret_json = copy;
-    } else {
-        error = more < 0 ? more : more == 0 ? -ENOENT : json == NULL ? -EUCLEAN : -ENOMEM;
+    } else if (error == 0) {
+        error = json == NULL ? -EUCLEAN : -ENOMEM;
     }
-    statements_end(row);
     return cache_report_error(cache, error);
 }
 
@@ -339,18 +281,19 @@ static int visit_email(sqlite3_stmt *row, const struct cache_visitor *visitor)
     return is_intact ? visitor->visit_email(visitor->context, &email) : -EUCLEAN;
 }
 
-static int visit_rows(struct connection *connection, enum cache_statement statement,
+static int visit_rows(struct connection *connection, const char *sql,
                       int (*visit)(sqlite3_stmt *row, const struct cache_visitor *visitor),
                       const struct cache_visitor *visitor)
 {
-    sqlite3_stmt *row = NULL;
-    int error = 0;
-    int more = statements_begin(connection, statement, &row, "");
-    for (; more > 0 && error == 0; more = query_step(row))
-        error = visit(row, visitor);
-    statements_end(row);
+    _cleanup_statement_ struct statement statement = {0};
+    int error = query_begin(connection, &statement, sql, "");
+    int more = 0;
+    while (error == 0 && (more = query_step(statement.row)) > 0)
+        error = visit(statement.row, visitor);
     return error != 0 ? error : more;
 }
+
+#define GONE_INBOXES "(SELECT number FROM inboxes WHERE is_gone)"
 
 /* Ignores errors (such as a full disk): the next start deletes the rows. */
 static void delete_gone(struct cache *cache)
@@ -359,10 +302,16 @@ static void delete_gone(struct cache *cache)
     int64_t has_gone = 0;
     if (database_take_reader(cache->database, &connection) != 0)
         return;
-    int error = statements_integers(connection, CACHE_HAS_GONE, &has_gone, 1, "");
+    int error =
+        query_integers(connection, &has_gone, 1, "SELECT EXISTS (SELECT 1 FROM inboxes WHERE is_gone)", "");
     database_return_reader(connection);
     if (error == 0 && has_gone != 0)
-        (void)execute_all(cache, CACHE_UNINDEX_GONE, CACHE_DELETE_GONE_INBOXES);
+        run_script(
+            cache,
+            "DELETE FROM search WHERE rowid IN (SELECT number FROM emails WHERE inbox IN " GONE_INBOXES ");"
+            "INSERT OR REPLACE INTO replaced_records SELECT text FROM emails WHERE inbox IN " GONE_INBOXES ";"
+            "DELETE FROM emails WHERE inbox IN " GONE_INBOXES ";"
+            "DELETE FROM inboxes WHERE is_gone");
 }
 
 int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct cache_state *ret_state)
@@ -375,13 +324,14 @@ int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct 
     int error = database_begin_read(cache->database, &connection);
     if (error != 0)
         return error;
-    error = statements_integers(connection, CACHE_LAST_RECORD, &last, 1, "");
+    error = query_integers(connection, &last, 1, "SELECT ifnull(max(number), 0) FROM records", "");
     if (error == 0)
-        error = statements_integers(connection, CACHE_GET_MARK, &is_done, 1, "s", mark_first_sync);
+        error = query_integers(connection, &is_done, 1, "SELECT value FROM marks WHERE name = ?", "s",
+                               mark_first_sync);
     *ret_state = (struct cache_state){.next_record = (uint64_t)last + 1, .is_first_sync_done = is_done != 0};
     if (error == 0 || error == -ENOENT)
-        error = visit_rows(connection, CACHE_LIST_INBOXES, visit_inbox, visitor);
+        error = visit_rows(connection, "SELECT * FROM inboxes ORDER BY number", visit_inbox, visitor);
     if (error == 0)
-        error = visit_rows(connection, CACHE_LIST_EMAILS, visit_email, visitor);
+        error = visit_rows(connection, "SELECT * FROM emails ORDER BY number", visit_email, visitor);
     return error;
 }

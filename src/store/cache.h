@@ -33,52 +33,6 @@
 
 #include "sql/database.h"
 
-/* The statements of each connection to the cache (sql/query.h). */
-enum cache_statement {
-    CACHE_PUT_INBOX,
-    CACHE_LIST_INBOXES,
-    CACHE_PUT_EMAIL,
-    CACHE_DELETE_EMAIL,
-    CACHE_LIST_EMAILS,
-    CACHE_ADD_RECORD,
-    CACHE_READ_RECORD,
-    CACHE_LAST_RECORD,
-    CACHE_ADD_REPLACED,
-    CACHE_DELETE_REPLACED,
-    CACHE_CLEAR_REPLACED,
-    CACHE_HAS_GONE,
-    CACHE_UNINDEX_GONE, /* cache_load() executes this statement and the next three in this order */
-    CACHE_REPLACE_GONE,
-    CACHE_DELETE_GONE_EMAILS,
-    CACHE_DELETE_GONE_INBOXES,
-    CACHE_SET_MARK,
-    CACHE_GET_MARK,
-    CACHE_ADD_PENDING,
-    CACHE_ADD_PENDING_CONTENT,
-    CACHE_HAS_CONTENT,
-    CACHE_NEXT_PENDING,
-    CACHE_DELETE_PENDING,
-    CACHE_INDEX_EMAIL,
-    CACHE_REINDEX_RECORD,
-    CACHE_UNINDEX_EMAIL,
-    CACHE_SEARCH,
-    CACHE_READ_PART,
-    CACHE_FIND_PART,
-    CACHE_GET_PART_LEN,
-    CACHE_HAS_PART_FILE,
-    CACHE_ADD_PART,
-    CACHE_ADD_PART_BYTES,
-    CACHE_USE_PART,
-    CACHE_DELETE_PART,
-    CACHE_DELETE_PART_BYTES,
-    CACHE_COUNT_PARTS,
-    CACHE_COUNT_PARTS_OF,
-    CACHE_LIST_PARTS,
-    CACHE_FIND_MESSAGE_ID,
-    CACHE_ADD_MESSAGE_ID,
-    CACHE_TRIM_MESSAGE_IDS,
-};
-
 struct cache {
     struct database *database;
     atomic_bool is_damaged; /* set by cache_report_error(), cleared by cache_renew() */

@@ -197,7 +197,9 @@ static void remove_orphans(struct content_cache *content)
         char *end;
         long long number = strtoll(item->d_name, &end, 10);
         if (*end == '\0')
-            (void)statements_integers(reader, CACHE_HAS_PART_FILE, &is_known, 1, "i", (int64_t)number);
+            (void)query_integers(reader, &is_known, 1,
+                                 "SELECT EXISTS (SELECT 1 FROM parts WHERE number = ? AND is_file)", "i",
+                                 (int64_t)number);
         if (item->d_name[0] != '.' && is_known == 0)
             content_cache_unlink(content, item->d_name);
     }
@@ -227,7 +229,8 @@ static int write_used(struct content_cache *content, struct connection *writer)
     pthread_mutex_unlock(&content->lock);
     int error = 0;
     for (size_t i = 0; error == 0 && i < len; i++)
-        error = statements_execute(writer, CACHE_USE_PART, "ii", (int64_t)time(NULL), keys[i]);
+        error = query_execute(writer, "UPDATE parts SET used_s = ?, is_passing = 0 WHERE key = ?", "ii",
+                              (int64_t)time(NULL), keys[i]);
     return error;
 }
 
@@ -293,23 +296,24 @@ static int open_file(const struct content_cache *content, const struct part_row 
 static int read_row(struct connection *connection, int64_t key, struct part_row *row,
                     struct content_bytes *ret)
 {
-    sqlite3_stmt *found = NULL;
-    int more = statements_begin(connection, CACHE_READ_PART, &found, "i", key);
-    int error = more > 0 ? 0 : more == 0 ? -ENOENT : more;
+    _cleanup_statement_ struct statement statement = {0};
+    int error = query_first(connection, &statement,
+                            "SELECT parts.number, len, used_s, is_passing, is_file, hash, bytes FROM parts"
+                            " LEFT JOIN part_bytes ON part_bytes.number = parts.number WHERE key = ?",
+                            "i", key);
     if (error == 0) {
         *row = (struct part_row){
-            .number = sqlite3_column_int64(found, 0),
-            .len = sqlite3_column_int64(found, 1),
-            .used_s = sqlite3_column_int64(found, 2),
-            .is_passing = sqlite3_column_int64(found, 3),
-            .is_file = sqlite3_column_int64(found, 4),
-            .hash = sqlite3_column_int64(found, 5),
+            .number = sqlite3_column_int64(statement.row, 0),
+            .len = sqlite3_column_int64(statement.row, 1),
+            .used_s = sqlite3_column_int64(statement.row, 2),
+            .is_passing = sqlite3_column_int64(statement.row, 3),
+            .is_file = sqlite3_column_int64(statement.row, 4),
+            .hash = sqlite3_column_int64(statement.row, 5),
         };
         if (row->is_file == 0)
-            error = uncompress_bytes(sqlite3_column_blob(found, 6), (size_t)sqlite3_column_bytes(found, 6),
-                                     (uint64_t)row->len, ret);
+            error = uncompress_bytes(sqlite3_column_blob(statement.row, 6),
+                                     (size_t)sqlite3_column_bytes(statement.row, 6), (uint64_t)row->len, ret);
     }
-    statements_end(found);
     return error;
 }
 
@@ -319,8 +323,8 @@ static int delete_part(struct content_cache *content, struct connection *writer,
     name_file(number, name);
     if (is_file)
         content_cache_unlink(content, name);
-    int error = statements_execute(writer, CACHE_DELETE_PART, "i", number);
-    return error != 0 ? error : statements_execute(writer, CACHE_DELETE_PART_BYTES, "i", number);
+    int error = query_execute(writer, "DELETE FROM parts WHERE number = ?", "i", number);
+    return error != 0 ? error : query_execute(writer, "DELETE FROM part_bytes WHERE number = ?", "i", number);
 }
 
 int content_cache_read(struct content_cache *content, int64_t key, struct content_bytes *ret)
@@ -352,7 +356,7 @@ int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *
     int64_t len;
     int error = database_take_reader(content->cache->database, &reader);
     if (error == 0)
-        error = statements_integers(reader, CACHE_GET_PART_LEN, &len, 1, "i", key);
+        error = query_integers(reader, &len, 1, "SELECT len FROM parts WHERE key = ?", "i", key);
     if (error == 0)
         *ret_len = (uint64_t)len;
     return cache_report_error(content->cache, error);
@@ -366,21 +370,26 @@ static int delete_parts(struct content_cache *content, struct connection *writer
                         uint64_t target_bytes, uint64_t min_bytes)
 {
     int64_t of_these;
-    sqlite3_stmt *row = NULL;
-    int error = statements_integers(writer, CACHE_COUNT_PARTS_OF, &of_these, 1, "i", (int64_t)is_passing);
+    _cleanup_statement_ struct statement statement = {0};
+    int more = 0;
+    int error =
+        query_integers(writer, &of_these, 1, "SELECT ifnull(sum(kept), 0) FROM parts WHERE is_passing = ?",
+                       "i", (int64_t)is_passing);
     if (error != 0)
         return error;
     /* SQLite sorts the rows, so it has read all of them before the first is deleted. */
-    int more =
-        statements_begin(writer, CACHE_LIST_PARTS, &row, "ii", (int64_t)is_passing, content->last_number);
-    while (error == 0 && more > 0 && content->bytes > target_bytes && (uint64_t)of_these > min_bytes) {
-        int64_t bytes = sqlite3_column_int64(row, 2);
-        error = delete_part(content, writer, sqlite3_column_int64(row, 0), sqlite3_column_int64(row, 1) != 0);
+    error = query_begin(writer, &statement,
+                        "SELECT number, is_file, kept FROM parts WHERE is_passing = ? AND number <> ?"
+                        " ORDER BY used_s, number",
+                        "ii", (int64_t)is_passing, content->last_number);
+    while (error == 0 && content->bytes > target_bytes && (uint64_t)of_these > min_bytes &&
+           (more = query_step(statement.row)) > 0) {
+        int64_t bytes = sqlite3_column_int64(statement.row, 2);
+        error = delete_part(content, writer, sqlite3_column_int64(statement.row, 0),
+                            sqlite3_column_int64(statement.row, 1) != 0);
         content->bytes -= MIN((uint64_t)bytes, content->bytes);
         of_these -= bytes;
-        more = query_step(row);
     }
-    statements_end(row);
     return error != 0 ? error : more < 0 ? more : 0;
 }
 
@@ -405,7 +414,8 @@ static int count_parts(struct content_cache *content, struct connection *writer)
     unsigned int renewals = atomic_load(&content->cache->renewals);
     if (content->is_counted && content->renewals == renewals)
         return 0;
-    int error = statements_integers(writer, CACHE_COUNT_PARTS, counted, 2, "");
+    int error = query_integers(writer, counted, 2,
+                               "SELECT ifnull(sum(kept), 0), ifnull(max(number), 0) FROM parts", "");
     if (error != 0)
         return error;
     content->bytes = (uint64_t)counted[0];
@@ -428,8 +438,8 @@ static int put_part(struct content_cache *content, struct connection *writer,
     int error = 0;
     name_file(++content->last_number, name);
     if (!is_file) {
-        error = statements_execute(writer, CACHE_ADD_PART_BYTES, "ib", content->last_number,
-                                   (const void *)compressed, compressed_len);
+        error = query_execute(writer, "INSERT OR REPLACE INTO part_bytes VALUES (?, ?)", "ib",
+                              content->last_number, (const void *)compressed, compressed_len);
     } else {
         error = hash_file(bytes->fd, bytes->len, &hash);
         if (error == 0 && renameat(content->dir_fd, part->file_name, content->dir_fd, name) != 0)
@@ -438,9 +448,9 @@ static int put_part(struct content_cache *content, struct connection *writer,
     if (error != 0)
         return error;
     content->bytes += stored_bytes;
-    return statements_execute(writer, CACHE_ADD_PART, "iiiiiiii", content->last_number, part->key,
-                              (int64_t)bytes->len, (int64_t)stored_bytes, (int64_t)time(NULL),
-                              (int64_t)is_passing, (int64_t)is_file, (int64_t)hash);
+    return query_execute(writer, "INSERT INTO parts VALUES (?, ?, ?, ?, ?, ?, ?, ?)", "iiiiiiii",
+                         content->last_number, part->key, (int64_t)bytes->len, (int64_t)stored_bytes,
+                         (int64_t)time(NULL), (int64_t)is_passing, (int64_t)is_file, (int64_t)hash);
 }
 
 int content_cache_put(struct content_cache *content, const struct content_new_part *part)
@@ -463,7 +473,8 @@ int content_cache_put(struct content_cache *content, const struct content_new_pa
     error = count_parts(content, writer);
     int64_t row[3];
     if (error == 0) {
-        error = statements_integers(writer, CACHE_FIND_PART, row, ARRAY_LEN(row), "i", part->key);
+        error = query_integers(writer, row, ARRAY_LEN(row),
+                               "SELECT number, is_file, kept FROM parts WHERE key = ?", "i", part->key);
         if (error == 0) { /* an older part with this key is replaced */
             content->bytes -= MIN((uint64_t)row[2], content->bytes);
             error = delete_part(content, writer, row[0], row[1] != 0);

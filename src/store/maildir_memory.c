@@ -173,20 +173,6 @@ struct maildir_memory {
     GHashTable *by_inbox;               /* boxes by the store's number of the inbox; protected by both */
 };
 
-enum statement {
-    PUT_BOX,
-    PUT_MAIL,
-    LIST_BOXES,
-    LIST_MAILS,
-};
-
-static const char *const statements[] = {
-    [PUT_BOX] = "INSERT OR REPLACE INTO box VALUES (?, ?, ?, ?, ?)",
-    [PUT_MAIL] = "INSERT OR REPLACE INTO mail VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-    [LIST_BOXES] = "SELECT number, id, uidvalidity, new_ns, cur_ns FROM box ORDER BY number",
-    [LIST_MAILS] = "SELECT box, uid, digest, epoch_s, size, flags, folder, bits FROM mail ORDER BY box, uid",
-};
-
 static const struct database_step steps[] = {
     /* the tables of version 0.2 */
     {.sql = "CREATE TABLE boxes (number INTEGER PRIMARY KEY, uidvalidity INTEGER NOT NULL,"
@@ -211,7 +197,6 @@ static const struct database_format format = {
     .name = "maildir.sqlite3",
     .steps = steps,
     .steps_len = ARRAY_LEN(steps),
-    .statements = statements,
 };
 
 enum mail_bit {
@@ -224,9 +209,10 @@ static int put_mail(struct connection *writer, const struct maildir_box *box, co
 {
     int64_t bits = (mail->has_info ? MAIL_HAS_INFO : 0) | (mail->is_gone ? MAIL_IS_GONE : 0) |
                    (mail->is_removed ? MAIL_IS_REMOVED : 0);
-    return statements_execute(writer, PUT_MAIL, "iibiiiii", (int64_t)box->number, (int64_t)mail->uid,
-                              (const void *)mail->digest, sizeof(mail->digest), mail->epoch_s, mail->size,
-                              (int64_t)mail->flags, (int64_t)mail->folder, bits);
+    return query_execute(writer, "INSERT OR REPLACE INTO mail VALUES (?, ?, ?, ?, ?, ?, ?, ?)", "iibiiiii",
+                         (int64_t)box->number, (int64_t)mail->uid, (const void *)mail->digest,
+                         sizeof(mail->digest), mail->epoch_s, mail->size, (int64_t)mail->flags,
+                         (int64_t)mail->folder, bits);
 }
 
 /* Writes memory->sizes and, unless `box` is NULL, the box with the folder times that apply_touch() will set,
@@ -248,9 +234,9 @@ static int write_mails(struct maildir_memory *memory, const struct maildir_box *
         memcpy(changed_ns, box->changed_ns, sizeof(changed_ns));
         pthread_rwlock_unlock(&memory->read_lock);
         apply_touch(touch, changed_ns);
-        error =
-            statements_execute(writer, PUT_BOX, "isiii", (int64_t)box->number, box->id,
-                               (int64_t)box->uidvalidity, changed_ns[MAILDIR_NEW], changed_ns[MAILDIR_CUR]);
+        error = query_execute(writer, "INSERT OR REPLACE INTO box VALUES (?, ?, ?, ?, ?)", "isiii",
+                              (int64_t)box->number, box->id, (int64_t)box->uidvalidity,
+                              changed_ns[MAILDIR_NEW], changed_ns[MAILDIR_CUR]);
     }
     for (size_t i = 0; error == 0 && i < len; i++)
         error = put_mail(writer, box, &mails[i]);
@@ -303,15 +289,14 @@ static int load_mail(struct maildir_memory *memory, sqlite3_stmt *row)
     return box_put(box, &mail);
 }
 
-static int load_rows(struct maildir_memory *memory, struct connection *reader, enum statement statement,
+static int load_rows(struct maildir_memory *memory, struct connection *reader, const char *sql,
                      int (*load)(struct maildir_memory *memory, sqlite3_stmt *row))
 {
-    sqlite3_stmt *row;
-    int error = 0;
-    int more = statements_begin(reader, statement, &row, "");
-    for (; more > 0 && error == 0; more = query_step(row))
-        error = load(memory, row);
-    statements_end(row);
+    _cleanup_statement_ struct statement statement = {0};
+    int error = query_begin(reader, &statement, sql, "");
+    int more = 0;
+    while (error == 0 && (more = query_step(statement.row)) > 0)
+        error = load(memory, statement.row);
     return error != 0 ? error : more;
 }
 
@@ -332,9 +317,14 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
     if (error == 0)
         error = database_begin_read(memory->database, &reader);
     if (error == 0) {
-        error = load_rows(memory, reader, LIST_BOXES, load_box);
+        error =
+            load_rows(memory, reader,
+                      "SELECT number, id, uidvalidity, new_ns, cur_ns FROM box ORDER BY number", load_box);
         if (error == 0)
-            error = load_rows(memory, reader, LIST_MAILS, load_mail);
+            error = load_rows(
+                memory, reader,
+                "SELECT box, uid, digest, epoch_s, size, flags, folder, bits FROM mail ORDER BY box, uid",
+                load_mail);
         database_return_reader(reader);
     }
     if (error == -ENOMEM) {

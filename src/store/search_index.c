@@ -23,21 +23,26 @@ static const char attached_some[] = "\uE002";
 
 int search_index_add_pending(struct connection *connection, uint32_t email)
 {
-    return statements_execute(connection, CACHE_ADD_PENDING, "i", (int64_t)email);
+    return query_execute(connection, "INSERT OR IGNORE INTO search_pending VALUES (?, NULL, NULL)", "i",
+                         (int64_t)email);
 }
 
 int search_index_remove(struct connection *connection, uint32_t email)
 {
-    int error = statements_execute(connection, CACHE_DELETE_PENDING, "i", (int64_t)email);
-    return error != 0 ? error : statements_execute(connection, CACHE_UNINDEX_EMAIL, "i", (int64_t)email);
+    int error = query_execute(connection, "DELETE FROM search_pending WHERE number = ?", "i", (int64_t)email);
+    return error != 0 ? error
+                      : query_execute(connection, "DELETE FROM search WHERE rowid = ?", "i", (int64_t)email);
 }
 
 int search_index_add_pending_content(struct connection *connection, uint32_t email,
                                      const struct content_folder *folder)
 {
     int64_t is_known = 0;
-    int error = statements_integers(connection, CACHE_HAS_CONTENT, &is_known, 1, "is", (int64_t)email,
-                                    attached_unknown);
+    int error =
+        query_integers(connection, &is_known, 1,
+                       "SELECT EXISTS (SELECT 1 FROM search_pending WHERE number = ?1 AND attached NOT NULL)"
+                       " OR EXISTS (SELECT 1 FROM search WHERE rowid = ?1 AND attached <> ?2)",
+                       "is", (int64_t)email, attached_unknown);
     if (error != 0 || is_known != 0)
         return error;
     /* Names come before the body, which may be cut. */
@@ -54,8 +59,8 @@ int search_index_add_pending_content(struct connection *connection, uint32_t ema
     _cleanup_free_ char *indexed = strndup(strbuf_str(&text), len);
     if (indexed == NULL)
         return -ENOMEM;
-    return statements_execute(connection, CACHE_ADD_PENDING_CONTENT, "iss", (int64_t)email, attached,
-                              indexed);
+    return query_execute(connection, "INSERT OR REPLACE INTO search_pending VALUES (?, ?, ?)", "iss",
+                         (int64_t)email, attached, indexed);
 }
 
 /* ---------------------------------------------------------------- indexing */
@@ -64,7 +69,7 @@ enum {
     EMAILS_AT_ONCE = 512 /* indexing them takes some 50 ms */
 };
 
-/* Indexes the email of a row of CACHE_NEXT_PENDING. Skips an email that is gone: it has no record. */
+/* Indexes the email of a row of index_next(). Skips an email that is gone: it has no record. */
 static int index_row(struct connection *connection, sqlite3_stmt *row)
 {
     struct search_record record;
@@ -79,14 +84,19 @@ static int index_row(struct connection *connection, sqlite3_stmt *row)
         return error == -EBADMSG ? 0 : error;
     bool has_row = false;
     if (attached == NULL) { /* the row keeps its content */
-        error = statements_execute(connection, CACHE_REINDEX_RECORD, "issss", email, record.subject,
-                                   record.sender, record.recipients, record.reply_to);
+        error = query_execute(
+            connection,
+            "UPDATE search SET subject = ?2, sender = ?3, recipients = ?4, reply_to = ?5 WHERE rowid = ?1",
+            "issss", email, record.subject, record.sender, record.recipients, record.reply_to);
         has_row = sqlite3_changes(connection->db) > 0;
     }
     if (error == 0 && !has_row)
-        error = statements_execute(
-            connection, CACHE_INDEX_EMAIL, "issssss", email, record.subject, record.sender, record.recipients,
-            record.reply_to, attached == NULL ? "" : body, attached == NULL ? attached_unknown : attached);
+        error = query_execute(
+            connection,
+            "INSERT OR REPLACE INTO search (rowid, subject, sender, recipients, reply_to, body, attached)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?)",
+            "issssss", email, record.subject, record.sender, record.recipients, record.reply_to,
+            attached == NULL ? "" : body, attached == NULL ? attached_unknown : attached);
     search_record_release(&record);
     return error;
 }
@@ -95,17 +105,19 @@ static int index_row(struct connection *connection, sqlite3_stmt *row)
  * there is none; -errno. */
 static int index_next(struct connection *connection, int64_t *number)
 {
-    sqlite3_stmt *row = NULL;
-    int result = statements_begin(connection, CACHE_NEXT_PENDING, &row, "i", *number);
-    if (result > 0) {
-        *number = sqlite3_column_int64(row, 0);
-        int error = index_row(connection, row);
-        result = error != 0 ? error : 1;
-    }
-    statements_end(row);
-    if (result <= 0)
-        return result;
-    int error = statements_execute(connection, CACHE_DELETE_PENDING, "i", (*number)++);
+    _cleanup_statement_ struct statement statement = {0};
+    int error = query_first(connection, &statement,
+                            "SELECT p.number, p.attached, p.body, r.json FROM search_pending AS p"
+                            " LEFT JOIN emails AS e ON e.number = p.number"
+                            " LEFT JOIN records AS r ON r.number = e.text WHERE p.number >= ?"
+                            " ORDER BY p.number LIMIT 1",
+                            "i", *number);
+    if (error != 0)
+        return error == -ENOENT ? 0 : error;
+    *number = sqlite3_column_int64(statement.row, 0);
+    error = index_row(connection, statement.row);
+    if (error == 0)
+        error = query_execute(connection, "DELETE FROM search_pending WHERE number = ?", "i", (*number)++);
     return error != 0 ? error : 1;
 }
 
@@ -170,7 +182,7 @@ int search_index_find(struct cache *cache, const struct search_query *query, sea
                       void *context, struct cancel *cancel)
 {
     struct connection *connection = NULL;
-    sqlite3_stmt *row = NULL;
+    struct statement rows = {0};
     _cleanup_free_ char *expression = match_expression(query);
     if (expression == NULL)
         return -ENOMEM;
@@ -178,10 +190,11 @@ int search_index_find(struct cache *cache, const struct search_query *query, sea
     if (error != 0)
         return error;
     sqlite3_progress_handler(connection->db, STEPS_BETWEEN_CHECKS, check_cancel, cancel);
-    int more = statements_begin(connection, CACHE_SEARCH, &row, "s", expression);
-    for (; more > 0; more = query_step(row))
-        sink(context, (uint32_t)sqlite3_column_int64(row, 0));
-    statements_end(row);
+    int more =
+        query_begin(connection, &rows, "SELECT rowid FROM search WHERE search MATCH ?", "s", expression);
+    while (more >= 0 && (more = query_step(rows.row)) > 0)
+        sink(context, (uint32_t)sqlite3_column_int64(rows.row, 0));
+    query_end(&rows);
     sqlite3_progress_handler(connection->db, 0, NULL, NULL);
     database_return_reader(connection);
     return more < 0 && cancel_is_set(cancel) ? -EINTR : cache_report_error(cache, more);

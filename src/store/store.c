@@ -86,25 +86,28 @@ int store_find_by_message_id(struct store *store, const char *message_id, const 
                              char **ret_email_id)
 {
     struct cache *cache = &store->cache;
-    struct connection *reader;
-    sqlite3_stmt *row = NULL;
+    _cleanup_reader_ struct connection *reader = NULL;
+    _cleanup_statement_ struct statement statement = {0};
     struct email_view email;
     struct inbox_view inbox;
     int error = cache_report_error(cache, database_take_reader(cache->database, &reader));
+    if (error == 0)
+        error = cache_report_error(
+            cache,
+            query_begin(reader, &statement, "SELECT email FROM message_ids WHERE digest = ? ORDER BY number",
+                        "i", cache_digest(message_id)));
     if (error != 0)
         return error;
     error = -ENOENT;
-    int more = statements_begin(reader, CACHE_FIND_MESSAGE_ID, &row, "i", cache_digest(message_id));
-    for (; more > 0 && error != 0; more = query_step(row)) {
-        const char *id = query_column_text(row, 0); /* of an email of any inbox */
+    int more = 0;
+    while (error != 0 && (more = query_step(statement.row)) > 0) {
+        const char *id = query_column_text(statement.row, 0); /* of an email of any inbox */
         if (!store_find_email_by_id(store, 0, id, &email) || !store_get_inbox(store, email.inbox, &inbox))
             continue;
         error = inbox.address != NULL && address_equals(inbox.address, from) ? 0 : -EXDEV;
         if (error == 0)
             *ret_email_id = strdup(id);
     }
-    statements_end(row);
-    database_return_reader(reader);
     if (error == 0)
         return *ret_email_id == NULL ? -ENOMEM : 0;
     return more < 0 ? cache_report_error(cache, more) : error;

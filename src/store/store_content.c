@@ -735,7 +735,8 @@ static unsigned int read_ability(const struct contents *contents)
     _cleanup_reader_ struct connection *reader = NULL;
     int64_t ability = CONTENT_NONE;
     if (database_take_reader(contents->cache.cache->database, &reader) == 0)
-        (void)statements_integers(reader, CACHE_GET_MARK, &ability, 1, "s", ability_mark);
+        (void)query_integers(reader, &ability, 1, "SELECT value FROM marks WHERE name = ?", "s",
+                             ability_mark);
     return (unsigned int)ability;
 }
 
@@ -807,8 +808,9 @@ static void publish_ability(struct contents *contents)
         return;
     atomic_store(&contents->ability, ability);
     if (cache_begin_write(contents->cache.cache, &writer) == 0)
-        (void)cache_end_write(contents->cache.cache, statements_execute(writer, CACHE_SET_MARK, "si",
-                                                                        ability_mark, (int64_t)ability));
+        (void)cache_end_write(contents->cache.cache,
+                              query_execute(writer, "INSERT OR REPLACE INTO marks VALUES (?, ?)", "si",
+                                            ability_mark, (int64_t)ability));
     index_touch_inboxes(&contents->store->index);
     if (listener->abilities_changed != NULL)
         listener->abilities_changed(listener->context);

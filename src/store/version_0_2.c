@@ -37,15 +37,15 @@ static void remove_content(int state_dir_fd)
 void take_over_version_0_2(struct store *store, int dir_fd, int state_dir_fd)
 {
     char path[64];
-    sqlite3 *old = NULL;
-    sqlite3_stmt *row = NULL;
+    struct connection old = {0};
+    struct statement statement = {0};
     snprintf(path, sizeof(path), "/proc/self/fd/%d/records.sqlite3", dir_fd);
-    if (sqlite3_open_v2(path, &old, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
-        query_prepare(old, &row, "SELECT key FROM sent_emails WHERE is_held", "") == 0)
-        while (query_step(row) > 0)
-            store_hide_sent(store, query_column_text(row, 0));
-    sqlite3_finalize(row);
-    sqlite3_close(old);
+    if (sqlite3_open_v2(path, &old.db, SQLITE_OPEN_READWRITE, NULL) == SQLITE_OK &&
+        query_begin(&old, &statement, "SELECT key FROM sent_emails WHERE is_held", "") == 0)
+        while (query_step(statement.row) > 0)
+            store_hide_sent(store, query_column_text(statement.row, 0));
+    query_end(&statement);
+    connection_close(&old);
     remove_files(dir_fd);
     remove_content(state_dir_fd);
 }

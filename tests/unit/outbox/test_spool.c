@@ -290,7 +290,7 @@ static void say_that_it_replaces(struct spool *spool, uint64_t number, uint64_t 
 {
     struct connection *turn;
     assert_int_equal(spool_begin(spool, &turn), 0);
-    int error = query_execute(turn->db, "UPDATE item SET replaces = ?, name = ? WHERE number = ?", "isi",
+    int error = query_execute(turn, "UPDATE item SET replaces = ?, name = ? WHERE number = ?", "isi",
                               (int64_t)replaced, name, (int64_t)number);
     assert_int_equal(spool_end(spool, turn, error), 0);
 }

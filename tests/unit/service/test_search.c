@@ -167,18 +167,18 @@ static void check_all_terms(const struct fixture *fixture)
 
 static void await_index(const struct fixture *fixture)
 {
-    sqlite3 *db = open_database(fixture);
+    struct connection connection = {.db = open_database(fixture)};
     int64_t until_ms = clock_monotonic_ms(clock_system()) + 60 * 1000;
     int64_t left = 1;
     while (left != 0) {
-        assert_int_equal(0, query_integer(db, &left,
-                                          "SELECT max(m.seq) - s.value FROM messages m, settings s"
-                                          " WHERE s.name = 'indexed'",
-                                          ""));
+        assert_int_equal(0, query_integers(&connection, &left, 1,
+                                           "SELECT max(m.seq) - s.value FROM messages m, settings s"
+                                           " WHERE s.name = 'indexed'",
+                                           ""));
         assert_true(clock_monotonic_ms(clock_system()) < until_ms);
         usleep(10 * 1000);
     }
-    sqlite3_close(db);
+    connection_close(&connection);
 }
 
 TEST_WITH(indexing_changes_no_search_result, fixture_set_up, fixture_tear_down)
@@ -246,11 +246,11 @@ TEST_WITH(a_rare_term_is_searched_in_the_index, fixture_set_up, fixture_tear_dow
                  {"com", 1, false},
                  {"ra", 100, false},
                  {"ra\"", 1, true}};
-    sqlite3 *db = open_database(fixture);
+    struct connection connection = {.db = open_database(fixture)};
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
         g_autofree char *match = NULL;
-        assert_int_equal(0, search_index_match(db, cases[i].term, 40, cases[i].limit, &match));
+        assert_int_equal(0, search_index_match(&connection, cases[i].term, 40, cases[i].limit, &match));
         assert_int_equal(cases[i].is_indexed, match != NULL);
     }
-    sqlite3_close(db);
+    connection_close(&connection);
 }

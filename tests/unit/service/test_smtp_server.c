@@ -74,7 +74,7 @@ static int64_t count_emails(const struct fixture *fixture)
     struct connection *connection = NULL;
     int64_t count = 0;
     assert_int_equal(0, database_begin_read(fixture->database, &connection));
-    assert_int_equal(0, query_integer(connection->db, &count, "SELECT count(*) FROM emails", ""));
+    assert_int_equal(0, query_integers(connection, &count, 1, "SELECT count(*) FROM emails", ""));
     database_return_reader(connection);
     return count;
 }
@@ -275,7 +275,7 @@ static void add_inboxes(const struct fixture *fixture, int64_t count)
 {
     struct connection *connection = NULL;
     assert_int_equal(0, database_begin_write(fixture->database, &connection));
-    int error = query_execute(connection->db,
+    int error = query_execute(connection,
                               "WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < ?)"
                               " INSERT INTO inboxes (id, address, record) SELECT i, i || '@x', '{}' FROM n",
                               "i", count);

@@ -37,9 +37,9 @@ struct writer {
     int result;
 };
 
-static int write_in_turn(struct writer *writer, const struct connection *connection)
+static int write_in_turn(struct writer *writer, struct connection *connection)
 {
-    int error = query_execute(connection->db, writer->statement, "");
+    int error = query_execute(connection, writer->statement, "");
     return database_end_write(writer->database, error != 0 ? error : writer->error);
 }
 
@@ -96,7 +96,7 @@ static int64_t count(struct database *database)
     struct connection *connection = NULL;
     int64_t rows = -1;
     assert_int_equal(0, database_begin_read(database, &connection));
-    assert_int_equal(0, query_integer(connection->db, &rows, "SELECT count(*) FROM settings", ""));
+    assert_int_equal(0, query_integers(connection, &rows, 1, "SELECT count(*) FROM settings", ""));
     database_return_reader(connection);
     return rows;
 }
@@ -271,9 +271,9 @@ static int reopen(struct fixture *fixture, const struct database_format *as)
     return database_open(fixture->dir.fd, as, DATABASE_ALONE, &fixture->database);
 }
 
-static int copy_name(sqlite3 *db)
+static int copy_name(struct connection *connection)
 {
-    return query_execute(db, "INSERT INTO copies SELECT name FROM settings", "");
+    return query_execute(connection, "INSERT INTO copies SELECT name FROM settings", "");
 }
 
 TEST_WITH(an_older_file_is_updated_by_the_missing_steps, set_up, tear_down)
@@ -290,7 +290,7 @@ TEST_WITH(an_older_file_is_updated_by_the_missing_steps, set_up, tear_down)
     assert_int_equal(-EPROTO, reopen(fixture, &format));
 }
 
-static int run_out_of_memory(sqlite3 *db)
+static int run_out_of_memory(struct connection *connection)
 {
     return -ENOMEM;
 }
@@ -342,7 +342,7 @@ TEST_WITH(an_expendable_file_of_another_version_is_set_aside, set_up, tear_down)
         execute(fixture->database, INSERT("1"));
         struct connection *connection = NULL;
         assert_int_equal(0, database_take_reader(fixture->database, &connection));
-        assert_int_equal(0, query_execute(connection->db, foreign[i], ""));
+        assert_int_equal(0, query_execute(connection, foreign[i], ""));
         database_return_reader(connection);
         assert_int_equal(0, reopen(fixture, &expendable));
         assert_int_equal(0, count(fixture->database));
@@ -381,7 +381,7 @@ TEST_WITH(a_renewal_waits_for_readers_and_empties_the_file, set_up, tear_down)
     assert_int_equal(0, database_begin_read(fixture->database, &connection));
     assert_int_equal(0, pthread_create(&thread, NULL, renew, fixture));
     await_sleep(&renewing_thread);
-    assert_int_equal(0, query_integer(connection->db, &rows, "SELECT count(*) FROM settings", ""));
+    assert_int_equal(0, query_integers(connection, &rows, 1, "SELECT count(*) FROM settings", ""));
     assert_int_equal(1, rows);
     database_return_reader(connection);
     assert_int_equal(0, pthread_join(thread, NULL));

@@ -445,7 +445,7 @@ static int64_t count_rows(struct store_fixture *fixture, const char *table)
     int64_t count = -1;
     snprintf(sql, sizeof(sql), "SELECT count(*) FROM %s", table);
     assert_int_equal(database_take_reader(database, &connection), 0);
-    assert_int_equal(query_integer(connection->db, &count, sql, ""), 0);
+    assert_int_equal(query_integers(connection, &count, 1, sql, ""), 0);
     database_return_reader(connection);
     return count;
 }

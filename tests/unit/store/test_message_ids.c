@@ -43,14 +43,18 @@ static void add_row(struct box *box, const char *message_id, const char *email_i
 static char *find_emails(struct box *box, const char *message_id)
 {
     struct connection *reader;
-    sqlite3_stmt *row;
+    struct statement statement;
     struct strbuf all = STRBUF_INIT(1 << 16);
     assert_int_equal(database_take_reader(box->cache.database, &reader), 0);
-    int more = statements_begin(reader, CACHE_FIND_MESSAGE_ID, &row, "i", cache_digest(message_id));
-    for (; more > 0; more = query_step(row))
-        strbuf_appendf(&all, "%s ", query_column_text(row, 0));
+    assert_int_equal(query_begin(reader, &statement,
+                                 "SELECT email FROM message_ids WHERE digest = ? ORDER BY number", "i",
+                                 cache_digest(message_id)),
+                     0);
+    int more;
+    while ((more = query_step(statement.row)) > 0)
+        strbuf_appendf(&all, "%s ", query_column_text(statement.row, 0));
     assert_int_equal(more, 0);
-    statements_end(row);
+    query_end(&statement);
     database_return_reader(reader);
     return strbuf_take(&all, NULL);
 }
@@ -87,7 +91,7 @@ TEST(the_oldest_message_ids_are_removed_first)
     add_row(&box, "a@x", "a");
     add_row(&box, "b@x", "b");
     assert_int_equal(cache_begin_write(&box.cache, &writer), 0);
-    assert_int_equal(query_execute(writer->db, "INSERT INTO message_ids VALUES (?, 1, 'z')", "i",
+    assert_int_equal(query_execute(writer, "INSERT INTO message_ids VALUES (?, 1, 'z')", "i",
                                    (int64_t)CACHE_MESSAGE_IDS_MAX),
                      0);
     assert_int_equal(cache_end_write(&box.cache, 0), 0);

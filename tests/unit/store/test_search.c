@@ -391,7 +391,7 @@ TEST_WITH(a_search_whose_index_lags_behind_is_truncated, set_up, fixture_tear_do
     fake_service_set_reachable(fixture->fake, false);
     assert_false(is_cut_short(fixture, "invoice"));
     assert_int_equal(cache_begin_write(cache, &connection), 0);
-    int error = query_execute(connection->db,
+    int error = query_execute(connection,
                               "WITH RECURSIVE numbers (number) AS"
                               " (SELECT 1000 UNION ALL SELECT number + 1 FROM numbers LIMIT 3000000)"
                               " INSERT INTO search_pending SELECT number, NULL, NULL FROM numbers",
