@@ -52,7 +52,7 @@ static int copy_pool(struct connection *reader, int data_fd, int copy_fd)
 
 static int copy_database(struct connection *reader, int copy_fd, const char *path)
 {
-    /* SQLite would make the file with the mode of the umask. */
+    /* SQLite would make the file with the mode that the umask leaves. */
     int fd = openat(copy_fd, "inbox.sqlite3", O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     if (fd < 0)
         return -errno;

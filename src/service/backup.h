@@ -9,7 +9,7 @@
 #define INBOXFS_SERVICE_BACKUP_H
 
 /* Makes the directory `target` (0700) with files of mode 0600. Return: 0, or -errno with a reason (the caller
- * frees it): -EEXIST if there is a file or directory `target`; -EBUSY if inboxfs has the data mounted. */
+ * frees it): -EEXIST if TARGET or TARGET.part is there already; -EBUSY if inboxfs has the data mounted. */
 int backup_make(const char *data_dir, const char *target, char **ret_reason);
 
 #endif

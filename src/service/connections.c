@@ -17,7 +17,7 @@ enum {
     BUSY_MS = 60 * 1000, /* after this time a busy connection may be shut down to make room */
 };
 
-/* Numbers of peers that are not the number of an address. */
+/* Numbers of peers that stand for more than one address. */
 enum {
     SHARED_PEER = 0, /* an address from which many programs connect */
     ALL_PEERS = 1,
@@ -38,7 +38,7 @@ struct connections {
     size_t max_open;
     pthread_mutex_t lock;
     pthread_cond_t changed;           /* a connection changed its phase or was removed, while draining */
-    LIST_HEAD(list, connection) list; /* protected by lock, as are the members below and the connections */
+    LIST_HEAD(list, connection) list; /* protected by `lock`, as are the members below and the connections */
     size_t busy;
     bool is_draining;
     bool is_closed; /* connections_end() has shut down the sockets */
@@ -124,11 +124,13 @@ static size_t count_open_locked(const struct connections *connections, uint64_t 
 enum cut_order {
     CUT_STRANGER, /* idle, and without any accepted request */
     CUT_IDLE,
-    CUT_SLOW,  /* receives or sends for BUSY_MS or longer */
-    CUT_NEVER, /* works, or receives or sends for a shorter time */
+    CUT_SLOW,  /* has been receiving or sending for BUSY_MS or longer */
+    CUT_NEVER, /* works, or has been receiving or sending for a shorter time */
 };
 
-/* Cuts off a connection of this peer. Returns false if all have CUT_NEVER. The list ends with the oldest. */
+/* Cuts off the peer's first connection in the order above or, of several, the one longest in its phase.
+ * Returns false if the peer has none, or all have CUT_NEVER. The oldest connection is at the end of the
+ * list. */
 static bool make_room_locked(struct connections *connections, uint64_t peer)
 {
     int64_t now = clock_monotonic_ms(connections->clock);
@@ -152,7 +154,8 @@ static bool make_room_locked(struct connections *connections, uint64_t peer)
     return chosen != NULL;
 }
 
-/* Returns true if there is a place for a connection of this peer, for which another one may be cut off. */
+/* Makes sure of a place for a connection of this peer; to make room, cuts off another. Returns false if it
+ * cannot. */
 static bool find_place_locked(struct connections *connections, uint64_t peer)
 {
     if (peer != SHARED_PEER && count_open_locked(connections, peer) >= (connections->max_open + 1) / 2)
@@ -175,7 +178,7 @@ struct connection *connections_add(struct connections *connections, int socket_f
     set_phase_locked(connections, connection, CONNECTION_IDLE);
     if (connections->is_closed) {
         cut_off(connection);
-        /* After a shutdown, a socket can still be read up to the last byte that arrived before. */
+        /* Bytes that arrived before the shutdown could still be read, as a request. */
         char bytes[4096];
         while (recv(socket_fd, bytes, sizeof(bytes), MSG_DONTWAIT) > 0)
             ;

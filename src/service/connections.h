@@ -4,15 +4,14 @@
  * is shut down:
  * - the connection that has waited longest for a request. Connections without any accepted request are
  *   chosen first. A request is accepted when its head was checked and its key is valid;
- * - if none waits for a request, the connection that has received a request or sent an answer for longest,
- *   and for at least a minute.
- * If neither exists, the further connection is refused.
+ * - if none waits for a request, the connection that has been receiving a request or sending an answer for
+ *   longest, if that is at least a minute. If neither exists, the further connection is refused.
  *
  * A peer is an IPv4 address or an IPv6 network (/64), and has at most half of the places: a further
  * connection replaces another one of the same peer. 127.0.0.1, ::1 and a Unix socket may have all places,
  * because many programs share them.
  *
- * The caller bounds the time between two bytes (libmicrohttpd; smtp_server.c).
+ * The caller (libmicrohttpd or smtp_server.c) bounds the time between two bytes of a client.
  */
 #ifndef INBOXFS_SERVICE_CONNECTIONS_H
 #define INBOXFS_SERVICE_CONNECTIONS_H
@@ -54,7 +53,7 @@ void connections_set_phase(struct connections *connections, struct connection *c
  * request that cannot be parsed. */
 void connections_end(struct connections *connections, int64_t timeout_ms);
 
-/* Returns true after a call of connections_end(): a connection should close after its answer. */
+/* Returns true once connections_end() was called: a connection should then be closed after its answer. */
 bool connections_is_draining(struct connections *connections);
 
 #endif

@@ -125,8 +125,8 @@ static const char *domain_of(const char *recipient)
     return at != NULL ? at + 1 : recipient;
 }
 
-/* Programs on this machine often send mail from a user name without a domain, and a bounce has no sender.
- * Without a sender, Reply-To gets the text in From, so that an answer is refused with a reason. */
+/* `sender` may be a user name without a domain, from a program on this machine, or missing, in a bounce. If
+ * it is missing, Reply-To gets the text in From, so that a reply is refused with a reason. */
 static int set_sender(const char *sender, const char *domain, struct message *message)
 {
     _cleanup_free_ char *address = NULL;
@@ -145,7 +145,7 @@ static int set_sender(const char *sender, const char *domain, struct message *me
     return message->from != NULL ? 0 : -ENOMEM;
 }
 
-/* With a date in the future, clients would list the message before later ones. */
+/* A date in the future is replaced: clients would list the message before later ones. */
 static int complete_message(const struct delivery *delivery, struct message *message)
 {
     const char *domain = domain_of(delivery->recipients[0]);
@@ -167,8 +167,8 @@ static int find_thread(struct connection *turn, const char *message_id, struct m
     return error == -ENOENT ? 0 : error;
 }
 
-/* A message joins the thread of the message that it replies to or, if that is not stored here, of the nearest
- * message in References. */
+/* A message joins the thread of the message that it replies to or, if the service has no such message, of the
+ * last message in References that it has. */
 static int join_thread(struct connection *turn, struct message *message)
 {
     int error = 0;
@@ -179,8 +179,8 @@ static int join_thread(struct connection *turn, struct message *message)
     return error;
 }
 
-/* Does not store a message again: mail servers deliver to each recipient separately, and repeat a delivery
- * whose answer they lost. */
+/* Stores a message, unless its bytes are stored already: mail servers deliver to each recipient separately,
+ * and repeat a delivery whose answer they lost. */
 static int store_once(struct connection *turn, struct message *message, const struct message_row *row,
                       int64_t *ret_seq)
 {
@@ -249,11 +249,11 @@ static int put_into_inboxes(struct connection *turn, const struct delivery *deli
     int error = 0;
     for (size_t i = 0; i < delivery->recipients_len && error == 0; i++) {
         const char *address = delivery->recipients[i];
-        /* A recipient whom no header names counts as reached by Bcc, also through a list or an alias. */
+        /* A recipient whom no header names counts as reached by Bcc, even if a list or an alias named it. */
         enum recipient_header header = list_has_address(message->to, address)   ? DELIVERY_TO
                                        : list_has_address(message->cc, address) ? DELIVERY_CC
                                                                                 : DELIVERY_BCC;
-        /* NULL if the address is not UTF-8. No inbox has such an address. */
+        /* json_pack() returns NULL if the address is not UTF-8. No inbox has such an address. */
         _cleanup_json_ json_t *recipient = json_pack("{s:s, s:n}", "address", address, "name");
         error = recipient != NULL ? delivery_add_email(turn, message, seq, header, recipient) : -ENOENT;
         if (error == -ENOENT && recipient != NULL && delivery_makes_inbox(delivery->new_inboxes, address)) {

@@ -5,7 +5,8 @@
  * out.
  *
  * The service composes a message itself (sending.h), or gets it as RFC 5322 text: by `inboxd deliver`, which
- * mail servers call, or by SMTP or LMTP (smtp_server.h). Such a text is stored byte for byte.
+ * mail servers call, or by SMTP or LMTP (smtp_server.h). Such a text is stored byte for byte, except for an
+ * mbox's "From " line before it.
  */
 #ifndef INBOXFS_SERVICE_DELIVERY_H
 #define INBOXFS_SERVICE_DELIVERY_H
@@ -19,9 +20,9 @@
 #include "service/tables.h"
 
 enum {
-    DELIVERY_MAX_BYTES = 50 * 1000 * 1000, /* of a message that another program wrote */
-    DELIVERY_RECIPIENTS_MAX = 1000,        /* of one message; meanwhile no other thread can write */
-    DELIVERY_INBOXES_MAX = 10 * 1000,      /* once there are as many, mail makes no further inbox */
+    DELIVERY_MAX_BYTES = 50 * 1000 * 1000, /* size of a message that another program wrote */
+    DELIVERY_RECIPIENTS_MAX = 1000,        /* of one message; no other thread can write while it is stored */
+    DELIVERY_INBOXES_MAX = 10 * 1000,      /* once there are this many inboxes, mail makes no new one */
 };
 
 /* The columns of a message that are derived from its values, and the message's text. */
@@ -38,9 +39,8 @@ void message_row_release(struct message_row *row);
 /* Makes `header` and `search_text`. Return: 0 or -ENOMEM. */
 int message_row_fill(struct message_row *row, const struct message *message);
 
-/* Stores a message in the row *ret_seq. Answers find the message by `key`, which is its Message-ID, or a
- * random text if an earlier message has this Message-ID. The caller has the turn to write. Return: 0 or
- * -errno. */
+/* Stores a message in the row *ret_seq. Replies find the message by `key`: its Message-ID, or a random text
+ * if an earlier message has this Message-ID. The caller has the turn to write. Return: 0 or -errno. */
 int delivery_store(struct connection *turn, const struct message *message, const char *key,
                    const struct message_row *row, int64_t *ret_seq);
 
@@ -71,8 +71,8 @@ bool delivery_is_in_domain(const char *address, const char *domain);
 bool delivery_makes_inbox(const char *new_inboxes, const char *address);
 
 /* Puts the message durably into the inboxes of all recipients, or of none. An inbox that has the same bytes
- * already does not get them again, if they have a Message-ID. Waits for the disk. Return: 0; -ENOENT if
- * recipient *ret_unknown has no inbox and cannot get one; -EUSERS if there would be more than
+ * already does not get them again, if they have a Message-ID. Waits for the disk. Return: 0; -ENOENT if the
+ * recipient at index *ret_unknown has no inbox and cannot get one; -EUSERS if there would be more than
  * DELIVERY_INBOXES_MAX inboxes; -errno. */
 int delivery_receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown);
 

@@ -25,19 +25,19 @@
 
 /* An answer must stay below what inboxfs reads (EMAIL_CONTENT_MAX_BYTES, 96 MiB), whatever strangers wrote: a
  * control character takes six bytes in JSON, and in a prompt a line of HTML can begin with a hundred blanks.
- * So each text is cut at a length in JSON. The other fields of a record, mainly addresses, are below 5 MB
+ * So each text is cut by its length in JSON. The other fields of a record, mainly addresses, are below 5 MB
  * together, and a record with both prompts is below 34 MB. The answer has one such record, the earlier
  * records (one of any size, or several of PREVIOUS_MAX_BYTES together), and the prompts of all, and is below
  * 95 MB. */
 enum {
     BODY_MAX_BYTES = 10 * 1000 * 1000,
-    PROMPT_MAX_BYTES = 4 * 1000 * 1000,    /* of one email */
-    PREVIOUS_MAX_BYTES = 12 * 1000 * 1000, /* of the records of earlier emails */
+    PROMPT_MAX_BYTES = 4 * 1000 * 1000,    /* of the prompt of one email */
+    PREVIOUS_MAX_BYTES = 12 * 1000 * 1000, /* of all records of earlier emails, unless one alone has more */
     PREVIOUS_MAX = 100,                    /* earlier emails */
 };
 
-/* Returns the length of the longest beginning, of whole characters, that takes at most `max_bytes` in a
- * string that jansson writes. */
+/* Returns the length of the longest beginning that ends with a whole character and takes at most `max_bytes`
+ * when jansson writes it as a string. */
 static size_t prefix_within(const char *text, size_t len, size_t max_bytes)
 {
     size_t at = 0;
@@ -204,7 +204,8 @@ static int read_thread_email(sqlite3_stmt *statement, struct thread_email *ret_e
     return 0;
 }
 
-/* Puts the content records of the rows before those in the list, until it is full. Return: 0 or -errno. */
+/* Inserts the content record of each row at the beginning of the list, until the list is full. The statement
+ * is at its first row. Return: 0 or -errno. */
 static int prepend_rows(sqlite3_stmt *row, json_t *list)
 {
     size_t json_bytes = 0;

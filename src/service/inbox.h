@@ -37,12 +37,12 @@ int service_inbox_find_by_address(struct connection *connection, const char *add
 int service_inbox_find_for_mail(struct connection *connection, const char *address,
                                 struct service_inbox *ret_inbox);
 
-/* Completes the settings (inbox_settings_read()) in place into the published record, and stores it in the row
+/* Completes the settings (inbox_settings_read()) in place to a published record, which it stores in the row
  * `seq`, or in a new row if `seq` is 0. The caller has the turn to write. Return: 0; -EEXIST if another inbox
  * has the address; -errno. */
 int service_inbox_store(struct connection *turn, int64_t seq, json_t *settings);
 
-/* The header in which a message names an inbox. If several headers name it, the first of these counts. */
+/* The header in which a message names an inbox. If several do, the first in this order counts. */
 enum recipient_header {
     DELIVERY_TO,
     DELIVERY_CC,

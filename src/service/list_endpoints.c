@@ -98,7 +98,7 @@ static enum MHD_Result read_argument(void *context, enum MHD_ValueKind kind, con
 
 /* ---------------------------------------------------------------- the answer */
 
-/* `changes`: how often the list changed. The list has about as many emails. */
+/* `changes` says how often the list changed, and is about the number of its emails. */
 static int prepare_list(struct connection *reader, const struct list_query *query, enum email_side side,
                         int64_t changes, struct statement *ret_list)
 {
@@ -122,7 +122,7 @@ static int prepare_list(struct connection *reader, const struct list_query *quer
         strbuf_append_str(&sql, " AND r.message = m.seq");
     if (side == SIDE_RECEIVED && query->valid_only)
         strbuf_append_str(&sql, " AND r.is_valid");
-    /* With "=" SQLite reads a single inbox by its index, newest first, and sorts nothing. */
+    /* With "=" instead of "IN", SQLite reads a single inbox by its index, newest first, and sorts nothing. */
     if (json_array_size(query->inbox_ids) == 1)
         strbuf_append_str(&sql, " AND r.inbox = (SELECT seq FROM inboxes WHERE id = ?2 ->> 0)");
     else if (query->inbox_ids != NULL)

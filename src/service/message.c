@@ -124,8 +124,8 @@ char *message_search_text(const struct message *message)
 /* ---------------------------------------------------------------- reading */
 
 enum {
-    LINE_MAX_BYTES = 8192,       /* of a header in a record */
-    VALUE_MAX_BYTES = 64 * 1024, /* of a header; further bytes are not decoded */
+    LINE_MAX_BYTES = 8192,       /* of a header's decoded text in a record; the rest is cut off */
+    VALUE_MAX_BYTES = 64 * 1024, /* of a header that are decoded; the rest is ignored */
     NAME_MAX_BYTES = 255,
 };
 
@@ -218,7 +218,7 @@ static int read_line(struct span value, char **ret_text)
     return 0;
 }
 
-/* Adds a text that is not an address, so that an answer to all includes the text. If replaced characters make
+/* Adds a text that is not an address, so that a reply to all includes the text. If replaced characters make
  * the text look like an address, a U+FFFD is added, which no address has. */
 static int add_unparsable(void *others, const char *item, size_t len)
 {
@@ -263,7 +263,7 @@ static int read_addresses(struct span header, const char *field, json_t **ret_li
     return error;
 }
 
-/* Lists the addresses of these fields, and after them the texts that are not addresses. */
+/* Lists the addresses in all fields of this name, and after them the texts that are not addresses. */
 static int read_recipients(struct span header, const char *field, json_t **ret_list)
 {
     json_t *others = NULL;
@@ -275,8 +275,8 @@ static int read_recipients(struct span header, const char *field, json_t **ret_l
     return error;
 }
 
-/* Lists the Message-IDs of a value that a reply can repeat in its header. If they are too many, keeps the
- * first and the newest. The caller owns the list, on failure too. */
+/* Lists the Message-IDs in a value, except those that are not ASCII, which a reply could not repeat. If there
+ * are too many, keeps the first and the newest. The caller owns the list, on failure too. */
 static int read_message_ids(struct span value, json_t **ret_ids)
 {
     g_auto(GStrv) ids = message_id_list(value.bytes, value.len);

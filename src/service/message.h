@@ -34,10 +34,10 @@ struct message {
     json_t *in_reply_to;   /* array of the Message-IDs in In-Reply-To, or NULL */
     json_t *references;    /* array of the Message-IDs in References, or NULL */
     int64_t thread;        /* seq of the thread's first message; 0 if this message is the first */
-    int64_t forward_depth; /* number of messages that are enclosed in each other */
+    int64_t forward_depth; /* how deeply messages are enclosed in this one; 0 if none is */
     int64_t date_ms;
     json_t *from;
-    char *sender_text; /* set by message_read() to a From without an address; or NULL */
+    char *sender_text; /* the text in a From without an address, set by message_read(); or NULL */
     json_t *to;        /* array of addresses, like cc, bcc and reply_to */
     json_t *cc;
     json_t *bcc; /* not written into the text */
@@ -74,11 +74,11 @@ char *message_write(const struct message *message, size_t *ret_len);
  * LF (RFC 5321 section 4.5.3.1.6). Return: 0 or the buffer's error. */
 int message_write_for_relay(const char *raw, size_t len, struct strbuf *text);
 
-/* Fills a zeroed message from RFC 5322 text, which may be any bytes. Texts become UTF-8. message_id,
- * date_ms, from and the bodies stay zero if the text does not have them. A body is cut at
- * DRAFT_BODY_MAX_BYTES, the attachments at ATTACHMENTS_MAX (draft.h), a list at ADDRESS_LIST_MAX addresses,
- * another header at 64 KiB. The caller owns the values in the message, on failure too. Return: 0, or -errno
- * when resources are lacking. */
+/* Fills a zeroed message from RFC 5322 text, which may be any bytes. Texts become UTF-8. message_id, date_ms,
+ * from and the bodies stay zero if the text does not have them. A body is cut at DRAFT_BODY_MAX_BYTES, the
+ * attachments at ATTACHMENTS_MAX (draft.h), a list at ADDRESS_LIST_MAX addresses, a subject at 8 KiB, a name
+ * at 255 bytes. The caller owns the values in the message, on failure too. Return: 0, or -errno when
+ * resources are lacking. */
 int message_read(const char *raw, size_t len, struct message *message);
 
 /* Reads the attachment with this index, in the order of message_read(); in a text of message_write(), an

@@ -13,7 +13,7 @@
 #include "base/cleanup.h"
 
 enum {
-    LINE_MAX_BYTES = 998, /* without its CR LF */
+    LINE_MAX_BYTES = 998, /* of a line, without CR LF */
 };
 
 static void cleanup_object(void *pointer)
@@ -96,7 +96,7 @@ static bool is_fit_for_smtp(const char *text, size_t len)
     return true;
 }
 
-/* A message/rfc822 is empty until insert_forwarded(). */
+/* A message/rfc822 part is empty until insert_forwarded() fills it. */
 static GMimeObject *new_forwarded(const struct message *message)
 {
     static const char name[] = "forwarded.eml";
@@ -140,7 +140,7 @@ static void add_address(InternetAddressList *addresses, const json_t *address)
     g_object_unref(mailbox);
 }
 
-/* Adds all addresses at once: GMime writes the whole header anew after each change of a message's list. */
+/* Adds all addresses at once: after each change of a message's list, GMime writes the whole header anew. */
 static void add_addresses(GMimeMessage *mime, GMimeAddressType type, const json_t *list)
 {
     if (json_array_size(list) == 0)
@@ -185,8 +185,8 @@ static void set_headers(GMimeMessage *mime, const struct message *message)
     g_string_free(references, TRUE);
 }
 
-/* Inserts the message into the last part, which is empty. GMime would parse the message, write it anew, and
- * leave out lines that it does not expect. */
+/* Inserts the forwarded message into the last part, which is empty. GMime would parse the message, write it
+ * anew, and leave out lines that it does not expect. */
 static void insert_forwarded(GByteArray *written, struct span forwarded)
 {
     static const char before_boundary[] = "\r\n--";
@@ -223,7 +223,7 @@ char *message_write(const struct message *message, size_t *ret_len)
     return (char *)g_byte_array_free(bytes, FALSE);
 }
 
-/* LF, CR and CR LF become CR LF, the only line end of SMTP. Only a line of a header can be too long, and is
+/* LF, CR and CR LF become CR LF, the only line end of SMTP. Only lines of headers can be too long, and are
  * folded, at a blank if there is one. */
 int message_write_for_relay(const char *raw, size_t len, struct strbuf *text)
 {

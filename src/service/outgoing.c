@@ -24,7 +24,7 @@ enum {
     POLL_MS = 1000,
 };
 
-/* Names in the table `settings`, and of the threads, by kind. */
+/* The name of each kind's row in the table `settings`, and of its thread. */
 static const char *const settings[] = {
     [OUTGOING_RELAY] = "relay",
     [OUTGOING_WEBHOOK] = "webhooks",
@@ -96,9 +96,9 @@ static int find_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
     "kind = (SELECT kind FROM outgoing WHERE seq = ?1) AND due_ms <= ?2 AND (?3 OR address = " \
     "(SELECT address FROM outgoing WHERE seq = ?1))"
 
-/* If the target is away, the attempt counts for all of its rows that are due. If the target did not answer,
- * its other rows wait a moment, so that the rows of other targets are tried first. They are then tried before
- * this row, because they have fewer attempts. */
+/* If the target is away, the attempt counts for all of its rows that are due. If the target was reached, but
+ * did not answer, its other due rows wait a moment, so that the rows of other targets are tried first. The
+ * target's other rows then go before this row, which has more attempts. */
 static int postpone(const struct outgoing *outgoing, struct connection *turn, const struct outgoing_row *row,
                     const struct outgoing_result *result)
 {
@@ -115,14 +115,15 @@ static int postpone(const struct outgoing *outgoing, struct connection *turn, co
                          now, (int64_t)outgoing->has_one_target, (int64_t)PAUSE_MIN_MS);
 }
 
-/* Sleeps for `wait_ms`, or until there is a commit after the first `commits`, or the cancel is set. */
+/* Sleeps for `wait_ms`, or until there were more than `commits` commits, or the cancel is set. */
 static void sleep_until_commit(struct outgoing *outgoing, uint64_t commits, int64_t wait_ms)
 {
     int64_t until = clock_monotonic_ms(clock_system()) + wait_ms;
     (void)database_await_commit(outgoing->database, commits, until, &outgoing->cancel);
 }
 
-/* Repeats until the result is recorded: otherwise the thread would send this row again and again. */
+/* Repeats until the result is recorded or the cancel is set: otherwise the thread would send this row again
+ * and again. */
 static void record_result(struct outgoing *outgoing, const struct outgoing_row *row,
                           const struct outgoing_result *result)
 {

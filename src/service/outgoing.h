@@ -45,15 +45,15 @@ enum outgoing_outcome {
 struct outgoing_result {
     enum outgoing_outcome outcome;
     bool is_away;     /* the target cannot be reached, so no other row could be sent to it now */
-    int status;       /* of a webhook's answer; 0 if there was no answer */
+    int status;       /* HTTP status of a webhook's answer; 0 if there was no answer */
     char reason[512]; /* why it failed, on one line; "" with OUTGOING_DONE */
 };
 
 /* The work of one kind. The caller sets the members up to `settle`, and zeroes the others. */
 struct outgoing {
     enum outgoing_kind kind;
-    bool has_one_target;       /* all rows go to one server, not to one for each address */
-    int64_t attempts_max;      /* for each row, which is given up when all have failed */
+    bool has_one_target;       /* all rows go to one server; else each address has a target of its own */
+    int64_t attempts_max;      /* a row is given up after this number of failed attempts */
     struct database *database; /* borrowed until outgoing_stop() */
 
     /* Makes one attempt, outside of any transaction, and fills the zeroed result. Ends soon after the cancel

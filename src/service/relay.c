@@ -37,7 +37,7 @@ struct relay {
     const char *domain;
     char *url;         /* its path is the name that inboxd gives in EHLO */
     char *credentials; /* "USER:PASSWORD" or NULL */
-    bool needs_tls;    /* STARTTLS with an smtp:// URL */
+    bool needs_tls;    /* an smtp:// URL works only with STARTTLS */
 };
 
 /* ---------------------------------------------------------------- one message */
@@ -47,7 +47,7 @@ struct relay_transfer {
     char *sender; /* owned, by message_ascii_address(), as is recipient */
     char *recipient;
     struct strbuf text;
-    size_t offset;        /* of the next byte of text to be sent */
+    size_t offset;        /* index in `text` of the next byte to be sent */
     struct strbuf answer; /* the last answer, cut at ANSWER_MAX_BYTES */
     bool is_answer_open;  /* another line of the answer follows */
 };
@@ -60,12 +60,12 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
         len = size * count;
     memcpy(buffer, transfer->text.data + transfer->offset, len);
     transfer->offset += len;
-    if (len == 0) /* the final dot was sent, or is sent next */
+    if (len == 0) /* libcurl has sent the final dot, or sends it next */
         transfer->base.ending_ms = ENDING_MS;
     return len;
 }
 
-/* Takes a line of the server's answer, in which a "-" follows the code, except in the last line. */
+/* Takes one line of the server's answer. In all lines except the last, a "-" follows the code. */
 static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
 {
     struct relay_transfer *transfer = context;

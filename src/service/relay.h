@@ -19,7 +19,7 @@
 struct relay_config {
     const char *url;              /* smtp[s]://HOST[:PORT]; NULL for no relay */
     const char *credentials_file; /* USER:PASSWORD; NULL for no login */
-    bool is_clear_allowed;        /* with smtp://, TLS may be missing even to another machine */
+    bool is_clear_allowed;        /* with smtp://, no TLS is needed, even to another machine */
 };
 
 struct relay;

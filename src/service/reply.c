@@ -27,7 +27,7 @@ static void record_array_free(void *context)
     free(array);
 }
 
-/* Reads the next piece: a record and the mark before it, or the mark at the end. Return: 0 or -errno. */
+/* Reads the next piece: a record after its "[" or ",", or the "]" at the end. Return: 0 or -errno. */
 static int read_piece(struct record_array *array)
 {
     bool is_first = array->piece.len == 0;

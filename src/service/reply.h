@@ -31,16 +31,16 @@ struct record_array {
 };
 
 struct reply {
-    unsigned int status; /* of HTTP; 0 if no reply was made */
+    unsigned int status; /* HTTP status; 0 if no reply was made */
     char content_type[256];
     char *body; /* owned */
     size_t body_len;
     struct record_array *records; /* owned; NULL if the body is in memory */
     char etag[REPLY_ETAG_SIZE];   /* or "" */
     const char *allow;            /* header Allow; static, or NULL */
-    bool is_file;                 /* a browser saves the body */
+    bool is_file;                 /* a browser is to save the body, not to show it */
     int64_t retry_after_s;        /* 0 for no Retry-After */
-    atomic_size_t *counted;       /* body_len is subtracted when the body is freed; borrowed; or NULL */
+    atomic_size_t *counted;       /* counter that loses body_len when the body is freed; borrowed, or NULL */
 };
 
 void reply_release(struct reply *reply);

@@ -36,7 +36,7 @@ json_t *request_read_object(const struct request *request, struct reply *reply)
 
 /* ---------------------------------------------------------------- forms */
 
-/* Browsers and curl encode only the quote of a name, as %22 (WHATWG, "multipart/form-data"). */
+/* In a name, browsers and curl encode only quotes, as %22 (WHATWG, "multipart/form-data"). */
 static int read_file_name(const char *given, char **ret_name)
 {
     const char *slash = strrchr(given, '/');

@@ -41,7 +41,7 @@ struct request {
     const struct service_context *context;
     enum email_side side;
     char parameters[REQUEST_PARAMETERS_MAX]
-                   [REQUEST_PARAMETER_SIZE]; /* of the path, for each "*" of the route */
+                   [REQUEST_PARAMETER_SIZE]; /* the segment of the path for each "*" in the route */
     struct strbuf body;
 };
 

@@ -12,14 +12,14 @@
 #include "base/thread.h"
 
 enum {
-    TRIGRAMS_MAX = 8,                 /* that a search looks up; more take time and exclude little */
-    BATCH_MESSAGES = 64,              /* in one turn to write */
+    TRIGRAMS_MAX = 8,                 /* trigrams that a search looks up; more take time and exclude little */
+    BATCH_MESSAGES = 64,              /* messages that are indexed in one turn to write */
     BATCH_CHARACTERS = 128 * 1024,    /* the message that exceeds them is the last of its batch */
-    TEXT_MAX_CHARACTERS = 256 * 1024, /* of a message that is indexed */
+    TEXT_MAX_CHARACTERS = 256 * 1024, /* of a text that is indexed; for a longer text, see TOO_LONG */
     PAUSE_MS = 100,
     QUIET_MS = 1000,
     PATIENCE_MS = 5000,  /* after this time a batch is indexed, even while messages are being stored */
-    IDLE_MS = 60 * 1000, /* other processes may store messages, and do not wake the thread */
+    IDLE_MS = 60 * 1000, /* between looks for messages of other processes, which do not wake the thread */
 };
 
 /* Stands in the index for a text that is too long. Each search looks it up as well. */
@@ -48,7 +48,7 @@ int search_index_match(struct connection *reader, const char *term, int64_t emai
     if (strbuf_append_str(&match, ") OR \"" TOO_LONG "\"") != 0)
         return match.error;
 
-    /* With c candidates, a search by the index reads c texts, and any other about limit * emails / c. */
+    /* With c candidates, a search with the index reads c texts, and without it about limit * emails / c. */
     int64_t max = 1;
     while (max < emails / 2 && max * max < limit * emails / 2)
         max *= 2;
@@ -65,7 +65,7 @@ int search_index_match(struct connection *reader, const char *term, int64_t emai
 /* ---------------------------------------------------------------- indexing */
 
 /* Sets *ret_indexed to the last indexed message, and *ret_last to the last message of the next batch; to the
- * same message if all are indexed. */
+ * same message as *ret_indexed if all are indexed. */
 static int find_batch(struct connection *reader, int64_t *ret_indexed, int64_t *ret_last)
 {
     _cleanup_statement_ struct statement statement = {0};
@@ -121,7 +121,8 @@ static void *index_thread(void *argument)
     struct search_index *index = argument;
     bool is_error_logged = false;
     while (!cancel_is_set(&index->cancel)) {
-        /* Waits until there is no commit for PAUSE_MS; after a commit, until there is none for QUIET_MS. */
+        /* Waits until there is no commit for PAUSE_MS or, after a commit, for QUIET_MS; at most
+         * PATIENCE_MS. */
         int64_t until_ms = time_after(PATIENCE_MS);
         int64_t wait_ms = PAUSE_MS;
         while (time_after(0) < until_ms &&

@@ -115,8 +115,7 @@ static char *read_body(const struct json_input *in, const char *name, bool is_re
     return g_strdup(text);
 }
 
-/* The names of all lists are bounded together, because clients refuse the record of an email that is too
- * long. */
+/* The names of all lists are bounded together, because clients refuse an email whose record is too long. */
 static void check_recipients(const struct json_input *in, const struct message *message)
 {
     const json_t *const lists[] = {message->to, message->cc, message->bcc, message->reply_to};
@@ -367,7 +366,7 @@ static int add_remaining_recipient(const struct service_context *context, struct
     _cleanup_free_ char *support = support_address(context->domain);
     if (support == NULL)
         return -ENOMEM;
-    /* An answer to a bounce, which comes from the support address, must not cause another bounce. */
+    /* A reply to a bounce goes to the support address, and must not cause another bounce. */
     if (address_equals(address, support))
         return 0;
     return sending_append_reason(
@@ -443,7 +442,8 @@ static int check_daily_limit(struct connection *turn, const struct service_conte
     return 0;
 }
 
-/* Delivers a stored message to its inboxes and the relay, and bounces it if a recipient cannot be reached. */
+/* Delivers a stored message to inboxes, adds rows for the relay, and bounces it if a recipient cannot be
+ * reached. */
 static int distribute(const struct service_context *context, struct connection *turn,
                       const struct message *message, int64_t seq, int64_t outbound)
 {
@@ -565,7 +565,7 @@ static const char bounce_text[] =
     "\n"
     "Your local email inbox service\n";
 
-/* Delivers a message of the service to an inbox. The caller has set the text and the subject, which may be
+/* Delivers a message of the service to an inbox. The caller has set the text and the subject; either may be
  * NULL when out of memory. */
 static int deliver_letter(struct connection *turn, struct composition *composition,
                           const struct service_inbox *inbox, const char *from, const char *from_name,

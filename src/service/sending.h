@@ -52,7 +52,7 @@ struct submission {
     const json_t *attachment_ids;  /* array of strings, or NULL */
     enum message_type type;
     struct message message; /* recipients, texts, and a subject, which may be NULL for a reply or forward */
-    char digest[65];        /* of the request without its idempotency key and nulls */
+    char digest[65];        /* hash of the request without its idempotency key and nulls */
 };
 
 /* Reads a request, without the database. `body` is borrowed until submission_release(). Adds mistakes to

@@ -31,7 +31,9 @@ enum {
     DRAIN_MS = 10 * 1000,
     STACK_BYTES = 2 * 1024 * 1024, /* the parsers of JSON and MIME recurse, within bounds */
 
-    REQUEST_MAX_BYTES = 256 * 1024, /* target, parameters, and headers of both sides; without the body */
+    REQUEST_MAX_BYTES =
+        256 *
+        1024, /* memory for target, parameters, and the headers of request and reply; not for the bodies */
 
     SMALL_BODY_MAX_BYTES = 1024 * 1024,
     SEND_BODY_MAX_BYTES = 20 * 1000 * 1000,
@@ -39,7 +41,7 @@ enum {
     DISCARD_MAX_BYTES = 32 * 1000 * 1000,
     BODIES_MAX_BYTES = 256 * 1000 * 1000, /* of all requests under way */
 
-    MAKERS_MAX = 4, /* threads that make a large reply, for which each needs several times its size */
+    MAKERS_MAX = 4, /* threads that make large replies; each needs several times its reply's size in memory */
     REPLIES_MAX_BYTES = 256 * 1000 * 1000, /* of large replies that clients have not read yet */
 };
 
@@ -168,8 +170,8 @@ struct server {
 };
 
 /* libmicrohttpd passes a request in pieces, which are put together here, within bounds. If the head is
- * refused, the answer is sent after the body, of at most DISCARD_MAX_BYTES, was read and discarded: a client
- * may lose the answer if the connection is closed on unread bytes. */
+ * refused, the answer is sent after the body was read, up to DISCARD_MAX_BYTES, and discarded: a client may
+ * lose the answer if the connection is closed while bytes are unread. */
 struct exchange {
     struct server *server; /* borrowed */
     struct request request;
@@ -255,8 +257,7 @@ static struct exchange *exchange_begin(struct server *server, struct MHD_Connect
     if (exchange->reply.status == 0)
         check_declared_body(exchange);
 
-    /* With "Expect", or if the body is too long to be discarded, a refusal is sent before the body is read.
-     */
+    /* With "Expect", or if the body is too long to discard, a refusal is sent before the body is read. */
     bool asks_first = request_header(request, MHD_HTTP_HEADER_EXPECT) != NULL;
     bool is_too_much = declared_length(request) > DISCARD_MAX_BYTES || head.is_endless;
     exchange->is_settled = exchange->reply.status != 0 && (asks_first || is_too_much);
@@ -291,7 +292,7 @@ static void make_reply(struct exchange *exchange)
               strerrordesc_np(-error));
 }
 
-/* The wait for the semaphore is short: no thread waits for a client while it makes a reply. */
+/* The wait for the semaphore is short: no thread that has it waits for a client. */
 static void make_large_reply(struct exchange *exchange)
 {
     struct server *server = exchange->server;
@@ -330,8 +331,8 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     }
 }
 
-/* Answers a request. Without a valid key the connection stays idle, so that it can be shut down if
- * the client reads no answers. */
+/* Answers a request. Without a valid key and a route, the connection stays idle, so that it can be shut down
+ * if the client reads no answers. */
 static enum MHD_Result answer_request(struct exchange *exchange, struct connection *client)
 {
     struct connections *connections = exchange->server->connections;

@@ -158,7 +158,7 @@ static int start_service(const struct service_config *config, struct service **r
     service->context.hosts = config->hosts;
     service->context.tier = config->tier;
     g_mime_init();
-    /* With its own mapping, the memory of a large message returns to the kernel when it is freed. */
+    /* A large message gets a mapping of its own, whose memory returns to the kernel when it is freed. */
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
     if (!validate_is_domain(config->domain))
         return explain_error(ret_reason, -EINVAL, "no address can be on the domain", config->domain);

@@ -25,7 +25,7 @@ enum service_protocol {
     SERVICE_HTTP,
 };
 
-/* A server with limits of its own. */
+/* A server of the service, with limits of its own. */
 struct service_door {
     enum service_protocol protocol;
     const char *listen; /* an address (listener.h); NULL ends an array of doors */

@@ -26,8 +26,8 @@
 enum {
     CONNECTIONS_SPARE = 32, /* for connections that were shut down, until they are closed */
     DRAIN_MS = 10 * 1000,
-    NO_RESOURCES_MS = 100, /* between a failed accept() and the next */
-    LINGER_MS = 500,       /* for bytes that a client still sends after the last answer */
+    NO_RESOURCES_MS = 100, /* pause between a failed accept() and the next */
+    LINGER_MS = 500,       /* time for bytes that a client still sends after the last answer */
     LINGER_READS_MAX = 64,
     READ_BYTES = 16 * 1024,
     TEXTS_MAX_BYTES = 250 * 1000 * 1000, /* of the messages under way */
@@ -92,7 +92,7 @@ const char *smtp_server_answer(int error)
         return "451 4.3.0 The data are in use by another program; try again later";
     case -EUSERS:
         return "452 4.3.1 There are 10,000 inboxes; mail makes no more of them";
-    case -ENOENT: /* the address of an inbox was changed after RCPT; the client repeats RCPT */
+    case -ENOENT: /* the address of an inbox was changed after RCPT; the client should repeat RCPT */
         return "451 4.2.1 A recipient's inbox is gone; try again";
     default:
         return "451 4.3.0 The message could not be kept; try again later";
@@ -166,7 +166,7 @@ static size_t receive(const struct smtp_client *client, char bytes[READ_BYTES])
     return len > 0 ? (size_t)len : 0;
 }
 
-/* The connection stays idle during the handshake, so that it makes room for others. */
+/* The connection stays idle during the handshake, so that it can be cut off to make room for others. */
 static bool begin_tls(struct smtp_client *client, struct smtp_session *session)
 {
     SSL *tls = SSL_new(client->server->config.tls);
@@ -195,7 +195,7 @@ static void run_session(struct smtp_client *client, struct smtp_session *session
     if (client->tls != NULL)
         SSL_shutdown(client->tls);
     shutdown(client->fd, SHUT_WR);
-    /* If a socket is closed on unread bytes, the client may lose the last answer. */
+    /* If a socket is closed while bytes are unread, the client may lose the last answer. */
     struct pollfd wanted = {.fd = client->fd, .events = POLLIN};
     for (unsigned int i = 0; i < LINGER_READS_MAX; i++) {
         if (poll(&wanted, 1, LINGER_MS) <= 0 || recv(client->fd, bytes, sizeof(bytes), 0) <= 0)

@@ -92,8 +92,8 @@ static int reread_messages(struct connection *connection)
         size_t before = json_array_size(json_object_get(header, "attachments"));
         error = message_read(sqlite3_column_blob(statement.row, 2),
                              (size_t)sqlite3_column_bytes(statement.row, 2), &message);
-        /* A message that the service wrote itself keeps its attachments. A full list may have left out later
-         * attachments, which may have moved up into it. */
+        /* A message that the service wrote itself keeps its attachments. If the list was full, later
+         * attachments were left out, and may now have moved up into it. */
         if (error == 0 && (message.attachments_len < before || before == ATTACHMENTS_MAX))
             error = update_message(connection, seq, header, &message);
         message_release(&message);

@@ -14,11 +14,11 @@
 
 struct transfer {
     CURL *easy;
-    CURLcode result;       /* of the first option or call that failed */
+    CURLcode result;       /* of the first option or call that failed, else CURLE_OK */
     struct cancel *cancel; /* borrowed; ends the transfer */
     bool has_begun;        /* libcurl has connected (and logged in): a later failure is about this email */
-    int64_t ending_ms;     /* time for the transfer after a cancel; may be set during the transfer */
-    int64_t give_up_ms;    /* monotonic time at which a cancelled transfer ends; 0 before a cancel */
+    int64_t ending_ms;  /* how long the transfer may go on after a cancel; may be set during the transfer */
+    int64_t give_up_ms; /* monotonic time at which a cancelled transfer ends; 0 before a cancel */
     char reason[CURL_ERROR_SIZE];
 };
 
@@ -32,8 +32,8 @@ void transfer_release(struct transfer *transfer);
             (transfer)->result = curl_easy_setopt((transfer)->easy, (option), (value)); \
     } while (0)
 
-/* Carries the transfer out, unless an option failed. Waits for the network. Returns the answer's status of
- * HTTP or SMTP, or 0 if there is no answer. */
+/* Carries the transfer out, unless an option failed. Waits for the network. Returns the HTTP or SMTP status
+ * of the answer, or 0 if there is no answer. */
 long transfer_perform(struct transfer *transfer);
 
 /* Returns the reason of a failure; borrowed. */

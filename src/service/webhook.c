@@ -137,8 +137,8 @@ static void send_request(const struct webhook *webhook, const char *url, const c
 
 /* ---------------------------------------------------------------- an email */
 
-/* Returns the body; NULL when out of memory. Receivers such as inboxfs take WEBHOOK_BODY_MAX_BYTES, so long
- * fields of a longer body become null. GET /api/v1/email/ID answers with all fields. */
+/* Returns the body; NULL when out of memory. Receivers such as inboxfs take WEBHOOK_BODY_MAX_BYTES, so in a
+ * longer body fields become null until it fits. GET /api/v1/email/ID answers with all fields. */
 static char *write_body(json_t *content)
 {
     static const char *const fields[] = {
