@@ -16,7 +16,7 @@ enum {
 int check_command(const struct options *options);
 
 /* `inboxfs status`: prints one screen about a running mount from its status.json. argv[0] is the word
- * "status"; a mount point may follow. Without it, shows all mounts that this user can look into. */
+ * "status"; a mount point may follow. Without one, shows all mounts that this user can look into. */
 int status_command(int argc, char **argv);
 
 /* `inboxfs umount`: unmounts, or names the processes that use the mount. argv[0] is the word "umount". */

@@ -143,7 +143,7 @@ static int mountpoint_prepare(const char *path)
     struct stat status;
     if (fs_mountpoint_is_dead(path)) {
         int error = fs_mountpoint_detach(path);
-        /* A daemon that was killed while it ended may have left a fusermount3, which was faster. */
+        /* If a daemon was killed while it ended, its fusermount3 may have unmounted first. */
         if (error != 0 && fs_mountpoint_is_dead(path)) {
             log_error("a dead mount is in the way on %s and cannot be removed: try fusermount3 -uz %s", path,
                       path);
@@ -322,8 +322,8 @@ static void on_mount_ended(void)
     kill(getpid(), SIGTERM);
 }
 
-/* Returns what the mount table shows as the source. An account has the same name as in fstab, because
- * mount(8) finds its mounts by this name. */
+/* Returns what the mount table shows as the source: for an account its name, as in fstab, because mount(8)
+ * finds its mounts by this name. */
 static const char *mount_name(const struct daemon *daemon)
 {
     return daemon->options->account != NULL ? daemon->options->account : daemon->account.shown_source;
@@ -353,7 +353,7 @@ static int mount_session(struct daemon *daemon)
 }
 
 /* Opens all layers before it starts any, so that errors are found before the mount exists. Forks the watch
- * helper first, so that it has no lock, thread, key or mount of the daemon; without the helper only inotify
+ * helper first, so that it has no lock, thread, key or mount of the daemon. If the fork fails, only inotify
  * reports less. The mount answers requests before the outbox and the store start. */
 static int open_and_start(struct daemon *daemon)
 {

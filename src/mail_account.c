@@ -205,8 +205,8 @@ static int open_data_dir(const struct options *options, struct mail_account *acc
     return error;
 }
 
-/* The service's socket is in the data directory, whose path may be too long for sun_path (108 bytes). So the
- * directory's descriptor, which stays open, stands in for the directory. */
+/* The service's socket is in the data directory, whose path may be too long for sun_path (108 bytes). So its
+ * path begins with the directory's descriptor, which stays open, in /proc. */
 static int open_local(const struct options *options, struct mail_account *account)
 {
     _cleanup_free_ char *data_dir = NULL;

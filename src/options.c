@@ -186,8 +186,8 @@ static void print_help(void)
         stdout);
 }
 
-/* Returns the row with this name, in which _ may stand for -, that is allowed in this scope; OPTION_COUNT if
- * there is none. */
+/* Returns the row that has this name (_ may stand for -) and is allowed in this scope; OPTION_COUNT if there
+ * is none. */
 static int find_option(const char *name, size_t len, enum option_scope scope)
 {
     _cleanup_free_ char *dashed = g_strdelimit(g_strndup(name, len), "_", '-');
@@ -628,7 +628,7 @@ static int set_values(struct given *given)
     if (error != 0)
         return error;
     if (!options->is_check) {
-        /* Without a real path there is no such folder, which the daemon detects before it mounts. */
+        /* If there is no real path, there is no such folder; the daemon reports that before it mounts. */
         options->mountpoint = mountinfo_real_path(given->mountpoint);
         if (options->mountpoint == NULL) {
             options->mountpoint = g_strdup(given->mountpoint);

@@ -7,9 +7,9 @@
 #define INBOXFS_STATE_DIR_H
 
 /* Returns the directory of a service and key, under $XDG_STATE_HOME/inboxfs (else ~/.local/state/inboxfs).
- * Its name has the host and digests of both, so that no account's queue is ever sent with another account's
- * key. For the local service `base_url` is the path of its data directory, and `key` is NULL. The caller
- * frees it; NULL if neither XDG_STATE_HOME nor HOME is an absolute path. */
+ * Its name has the host, and digests of the URL and the key, so that no account's queue is ever sent with
+ * another account's key. For the local service `base_url` is the path of its data directory, and `key` is
+ * NULL. The caller frees it; NULL if neither XDG_STATE_HOME nor HOME is an absolute path. */
 char *state_dir_default_path(const char *base_url, const char *key);
 
 /* Makes (0700), opens and locks the directory. Waits for a daemon that is ending, up to 20 s. Returns the
@@ -17,10 +17,10 @@ char *state_dir_default_path(const char *base_url, const char *key);
  * logged; -EBUSY if another daemon holds the lock (the log names the daemon and its mount). */
 int state_dir_open(const char *path, int *ret_lock_fd);
 
-/* Writes to the lock file that this daemon will soon release the lock: a daemon that starts then waits. */
+/* Notes in the lock file that this daemon will soon release the lock, so that a starting daemon waits. */
 void state_dir_announce_end(int lock_fd);
 
-/* Writes to the lock file where this daemon is mounted. */
+/* Notes in the lock file where this daemon is mounted. */
 void state_dir_announce_mount(int lock_fd, const char *mountpoint);
 
 /* Returns the PID of the daemon whose mount uses the directory; -1 if a process that has no visible mount

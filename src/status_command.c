@@ -60,7 +60,7 @@ static int64_t number_of(const json_t *object, const char *key)
     return json_integer_value(json_object_get(object, key));
 }
 
-/* Writes the time between `date`, in the past or future, and now, as "3 min"; "" if `date` is not a time. */
+/* Writes how far `date` is from now, in the past or future, as "3 min"; "" if `date` is not a time. */
 static void describe_time(const char *date, time_t now, char ret_words[32])
 {
     g_autoptr(GDateTime) then = g_date_time_new_from_iso8601(date, NULL);
@@ -238,7 +238,8 @@ static int show_mount(const char *path, const struct status_request *request)
 }
 
 /* Calls show_mount() in a child process, and returns its result; -UNWRITTEN; or -ETIMEDOUT if the mount does
- * not answer in time. SIGKILL cannot end that child before the daemon answers, so nothing waits for it. */
+ * not answer in time. SIGKILL cannot end the child before the daemon answers, so nothing waits for its
+ * end. */
 static int show_in_child(const char *path, const struct status_request *request)
 {
     int end = 0;

@@ -141,8 +141,8 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
     free(post);
 }
 
-/* Called first with the header alone, then for each piece of the body, then once without data. MHD_NO closes
- * the connection. */
+/* Called first with the header alone, then for each piece of the body, then once without data. Returns MHD_NO
+ * to close the connection. */
 static enum MHD_Result on_request(void *context, struct MHD_Connection *connection, const char *url,
                                   const char *method, const char *version, const char *upload_data,
                                   size_t *upload_data_size, void **request_context)

@@ -16,8 +16,8 @@ struct store;
 struct webhook_server;
 
 /* Reads the secret and listens at "ADDRESS:PORT" or "unix:PATH". `store` is borrowed until the server is
- * freed. The caller has blocked all signals, as the server's threads inherit. Returns 0 or -errno, which is
- * logged. */
+ * freed. The caller has blocked all signals, and the server's threads inherit this. Returns 0 or -errno,
+ * which is logged. */
 int webhook_server_start(const char *listen, const char *secret_file, struct store *store,
                          struct webhook_server **ret_server);
 

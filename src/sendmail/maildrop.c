@@ -183,7 +183,8 @@ static bool send_and_remove(struct queue_run *run, const char *name)
     }
 }
 
-/* Mails root, if the alias file names an address for root: the users who left these messages got status 0. */
+/* Mails root about the failed messages, whose senders got status 0, if the alias file has an address for
+ * root. */
 static void report_failed(const struct queue_run *run)
 {
     char name[MESSAGE_NAME_SIZE];

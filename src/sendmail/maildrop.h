@@ -26,7 +26,7 @@
 
 enum {
     MAILDROP_NAME_SIZE = 40, /* size of a file's name with its NUL, and with the dot of an incomplete file */
-    MAILDROP_FILE_MAX_BYTES = 32 * 1000 * 1000, /* a message and its call */
+    MAILDROP_FILE_MAX_BYTES = 32 * 1000 * 1000, /* size of a file, which has a message and its call */
 };
 
 struct invocation;
@@ -41,7 +41,8 @@ int maildrop_leave(const struct invocation *invocation, const char *text, size_t
 
 /* Sends all messages of the maildrop, the oldest first, by the mount of the call. Moves messages that can
  * never be sent to MAILDROP_FAILED, and mails root about them; leaves messages that may be sent later. Does
- * nothing unless this user owns the maildrop. Returns EX_OK; EX_TEMPFAIL if messages are left. */
+ * nothing unless this user owns the maildrop. Returns EX_OK; EX_TEMPFAIL if messages are left, or the folder
+ * cannot be read. */
 int maildrop_send_all(const struct invocation *invocation);
 
 #endif

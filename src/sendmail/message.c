@@ -155,8 +155,8 @@ static int append_recipients(struct composition *message, const struct mime_fiel
     return status;
 }
 
-/* Returns true if the mount's sender must replace the address: the service refuses to send from an address
- * that is not an inbox. */
+/* Returns true if the mount's sender must replace the address: the service would refuse it, since it is no
+ * inbox, and it belongs to this machine, or --rewrite-from was given. */
 static bool needs_rewriting(const struct composition *message, const char *address)
 {
     return message->names.mount >= 0 && !local_names_has_inbox(&message->names, address) &&
@@ -195,8 +195,8 @@ static bool is_usable_from(const struct composition *message, const struct mime_
 }
 
 /* Appends a From with the address of -f, and with the name of the replaced From (`from`, or NULL) or of -F.
- * Without a usable address in -f, appends no From: the mount then uses its own sender. Appends a Reply-To, so
- * that answers reach `from`, unless `from` is an address of this machine, which answers could not reach. */
+ * Without a usable address in -f, appends no From: the mount then uses its own sender. Unless there is a
+ * Reply-To, appends one, so that answers reach `from`; not if only this machine knows that address. */
 static void append_from(struct composition *message, const struct address *from, bool has_reply_to)
 {
     const struct invocation *invocation = message->invocation;
@@ -273,7 +273,7 @@ static int check_recipients(const struct composition *message)
 }
 
 /* Writes the header and the body. The given recipients that the header does not name become Bcc. If the
- * header names none and one is given, it becomes To, as with sendmail: no other recipient can see it. */
+ * header names nobody, a single given recipient becomes To, as with sendmail: no other can see it. */
 static int write_draft(struct composition *message)
 {
     int status = EX_OK;

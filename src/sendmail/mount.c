@@ -39,7 +39,7 @@ enum {
 
 /* ---------------------------------------------------------------- the mount */
 
-/* Any folder but the root of a mount could accept a message that no program would send. */
+/* A folder that is not the root of a mount could take a message that no program would send. */
 static bool is_mount_root(int fd)
 {
     struct statfs file_system;
@@ -47,8 +47,8 @@ static bool is_mount_root(int fd)
            faccessat(fd, "outbox", X_OK, 0) == 0 && faccessat(fd, "drafts", X_OK, 0) == 0;
 }
 
-/* Opens the only mount that this user can enter. Ignores mounts of other users unless they are system
- * accounts, because any user can mount a file system of this type and let root enter it. */
+/* Opens the only mount that this user can enter. Ignores mounts of other users, except system accounts,
+ * because any user can mount a file system of this type and let root enter it. */
 static int open_only_mount(char **ret_reason)
 {
     _cleanup_mountinfo_ struct mount *mounts = NULL;

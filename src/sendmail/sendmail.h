@@ -61,7 +61,7 @@ struct invocation {
  * addresses that are not on this machine. */
 enum host {
     HOST_OTHER,
-    HOST_LOCAL, /* no domain, "localhost", or a name of the machine without dots, unknown elsewhere */
+    HOST_LOCAL, /* no domain, "localhost", or a name of the machine without dots, which others do not know */
     HOST_NAMED, /* the machine's full name, or the one in /etc/mailname */
 };
 
@@ -107,9 +107,10 @@ bool local_names_has_inbox(const struct local_names *names, const char *address)
 
 /* ---------------------------------------------------------------- the message */
 
-/* Reads the message of the call into `text`, makes its line ends LF, and cuts it off at its end. Writes the
- * draft: its header names all recipients of the call, and a sender that the mount can send from. If `mount`
- * is -1, the message is for the maildrop, and the draft serves only to find errors. Returns a status. */
+/* Reads the message of the call into `text`, makes its line ends LF, and without -i cuts it off at a line of
+ * one dot. Writes the draft: its header names all recipients of the call, and a sender that the mount can
+ * send from. If `mount` is -1, the message is for the maildrop, and the draft serves only to find errors.
+ * Returns a status. */
 int message_compose(const struct invocation *invocation, int mount, struct strbuf *text,
                     struct strbuf *draft);
 

@@ -29,7 +29,7 @@ int submit_to_mount(const struct invocation *invocation, int mount, const char *
     return status == EX_OK ? mount_hand_in(mount, name, &draft) : status;
 }
 
-/* Makes all checks that need no mount first, so that the caller gets their errors. */
+/* First makes all checks that need no mount, so that the caller gets their errors. */
 static int leave_message(const struct invocation *caller)
 {
     struct invocation invocation = *caller;

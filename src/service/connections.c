@@ -128,9 +128,8 @@ enum cut_order {
     CUT_NEVER, /* works, or has been receiving or sending for a shorter time */
 };
 
-/* Cuts off the peer's first connection in the order above or, of several, the one longest in its phase.
- * Returns false if the peer has none, or all have CUT_NEVER. The oldest connection is at the end of the
- * list. */
+/* Cuts off the peer's connection that is first in this order or, of several, longest in its phase. Returns
+ * false if none may be cut off. The oldest connection is at the end of the list. */
 static bool make_room_locked(struct connections *connections, uint64_t peer)
 {
     int64_t now = clock_monotonic_ms(connections->clock);
@@ -154,8 +153,7 @@ static bool make_room_locked(struct connections *connections, uint64_t peer)
     return chosen != NULL;
 }
 
-/* Makes sure of a place for a connection of this peer; to make room, cuts off another. Returns false if it
- * cannot. */
+/* Finds a place for a connection of this peer, or makes one. Returns false if there is none. */
 static bool find_place_locked(struct connections *connections, uint64_t peer)
 {
     if (peer != SHARED_PEER && count_open_locked(connections, peer) >= (connections->max_open + 1) / 2)

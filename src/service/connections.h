@@ -5,7 +5,8 @@
  * - the connection that has waited longest for a request. Connections without any accepted request are
  *   chosen first. A request is accepted when its head was checked and its key is valid;
  * - if none waits for a request, the connection that has been receiving a request or sending an answer for
- *   longest, if that is at least a minute. If neither exists, the further connection is refused.
+ *   longest, if that is at least a minute.
+ * If neither exists, the further connection is refused.
  *
  * A peer is an IPv4 address or an IPv6 network (/64), and has at most half of the places: a further
  * connection replaces another one of the same peer. 127.0.0.1, ::1 and a Unix socket may have all places,

@@ -37,7 +37,7 @@ int service_inbox_find_by_address(struct connection *connection, const char *add
 int service_inbox_find_for_mail(struct connection *connection, const char *address,
                                 struct service_inbox *ret_inbox);
 
-/* Completes the settings (inbox_settings_read()) in place to a published record, which it stores in the row
+/* Turns the settings (inbox_settings_read()) in place into the published record, and stores it in the row
  * `seq`, or in a new row if `seq` is 0. The caller has the turn to write. Return: 0; -EEXIST if another inbox
  * has the address; -errno. */
 int service_inbox_store(struct connection *turn, int64_t seq, json_t *settings);

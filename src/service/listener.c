@@ -11,8 +11,7 @@
 #include "base/cleanup.h"
 
 enum {
-    BACKLOG =
-        1024, /* length of the queue; while it is full, the kernel may cut a client off after connect() */
+    BACKLOG = 1024, /* while this queue is full, the kernel may cut a client off after connect() */
     PORT_MAX = 65535,
 };
 

@@ -122,8 +122,7 @@ static void sleep_until_commit(struct outgoing *outgoing, uint64_t commits, int6
     (void)database_await_commit(outgoing->database, commits, until, &outgoing->cancel);
 }
 
-/* Repeats until the result is recorded or the cancel is set: otherwise the thread would send this row again
- * and again. */
+/* Repeats until the result is recorded or the cancel is set: else the thread would send this row again. */
 static void record_result(struct outgoing *outgoing, const struct outgoing_row *row,
                           const struct outgoing_result *result)
 {

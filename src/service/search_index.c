@@ -121,8 +121,7 @@ static void *index_thread(void *argument)
     struct search_index *index = argument;
     bool is_error_logged = false;
     while (!cancel_is_set(&index->cancel)) {
-        /* Waits until there is no commit for PAUSE_MS or, after a commit, for QUIET_MS; at most
-         * PATIENCE_MS. */
+        /* Waits until no commit comes for PAUSE_MS or, after a commit, QUIET_MS; at most PATIENCE_MS. */
         int64_t until_ms = time_after(PATIENCE_MS);
         int64_t wait_ms = PAUSE_MS;
         while (time_after(0) < until_ms &&

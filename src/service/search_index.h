@@ -30,8 +30,7 @@
 /* Decides whether a search is quicker with the index. `term` is folded (g_utf8_casefold()), `emails` is about
  * how many emails the search would read without the index, and `limit` how many it returns at most.
  * *ret_match, which the caller frees, is NULL if the search should do without the index: the term is shorter
- * than three characters, or so common that the newest emails soon contain it `limit` times. Return: 0 or
- * -errno. */
+ * than three characters, or too common. Return: 0 or -errno. */
 int search_index_match(struct connection *reader, const char *term, int64_t emails, int64_t limit,
                        char **ret_match);
 

@@ -31,9 +31,7 @@ enum {
     DRAIN_MS = 10 * 1000,
     STACK_BYTES = 2 * 1024 * 1024, /* the parsers of JSON and MIME recurse, within bounds */
 
-    REQUEST_MAX_BYTES =
-        256 *
-        1024, /* memory for target, parameters, and the headers of request and reply; not for the bodies */
+    REQUEST_MAX_BYTES = 256 * 1024, /* for target, parameters, headers of request and reply; not for bodies */
 
     SMALL_BODY_MAX_BYTES = 1024 * 1024,
     SEND_BODY_MAX_BYTES = 20 * 1000 * 1000,
