@@ -238,8 +238,7 @@ static int show_mount(const char *path, const struct status_request *request)
 }
 
 /* Calls show_mount() in a child process, and returns its result; -UNWRITTEN; or -ETIMEDOUT if the mount does
- * not answer in time. SIGKILL cannot end the child before the daemon answers, so nothing waits for its
- * end. */
+ * not answer in time. SIGKILL ends the child only when the daemon answers, so nothing waits for it. */
 static int show_in_child(const char *path, const struct status_request *request)
 {
     int end = 0;

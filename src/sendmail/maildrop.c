@@ -183,8 +183,7 @@ static bool send_and_remove(struct queue_run *run, const char *name)
     }
 }
 
-/* Mails root about the failed messages, whose senders got status 0, if the alias file has an address for
- * root. */
+/* Mails root about the failed messages, whose senders got status 0, if root has an address by an alias. */
 static void report_failed(const struct queue_run *run)
 {
     char name[MESSAGE_NAME_SIZE];

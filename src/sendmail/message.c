@@ -155,8 +155,8 @@ static int append_recipients(struct composition *message, const struct mime_fiel
     return status;
 }
 
-/* Returns true if the mount's sender must replace the address: the service would refuse it, since it is no
- * inbox, and it belongs to this machine, or --rewrite-from was given. */
+/* Returns true if the mount's sender must replace the address: it is no inbox, so that the service would
+ * refuse it, and either it belongs to this machine or --rewrite-from was given. */
 static bool needs_rewriting(const struct composition *message, const char *address)
 {
     return message->names.mount >= 0 && !local_names_has_inbox(&message->names, address) &&

@@ -16,7 +16,7 @@
 #include "base/lock.h"
 
 enum {
-    NUMBER_SHIFT = 6, /* NODE_KIND_BITS in node.h: a node's address ends with as many zeros */
+    NUMBER_SHIFT = 6, /* NODE_KIND_BITS in node.h: a node's address ends with this many zero bits */
     NODE_ALIGNMENT = 1 << NUMBER_SHIFT,
 };
 
@@ -43,7 +43,7 @@ int draft_table_init(struct draft_table *table, struct clock *clock, int root_fd
     struct stat stat;
     *table = (struct draft_table){.clock = clock, .nodes = g_hash_table_new(hash_node, are_same_draft)};
     draft_root_init(&table->root, root_fd);
-    /* With the default, lookups in parallel could keep a rename waiting for ever. */
+    /* With the default kind of lock, lookups in parallel could keep a rename waiting for ever. */
     pthread_rwlockattr_init(&attributes);
     pthread_rwlockattr_setkind_np(&attributes, PTHREAD_RWLOCK_PREFER_WRITER_NONRECURSIVE_NP);
     pthread_rwlock_init(&table->names_lock, &attributes);
@@ -176,8 +176,8 @@ void draft_hold_release(struct draft_hold *hold)
     draft_node_unref(table, node, 1);
 }
 
-/* Writes the path to the node, from a root or, with `from_held`, from the nearest held node above or the node
- * itself. Return: 0, -ESTALE or -ENAMETOOLONG. */
+/* Writes the path to the node, from a root or, with `from_held`, from the nearest held node: the node itself
+ * or one above it. Return: 0, -ESTALE or -ENAMETOOLONG. */
 static int write_path_locked(struct draft_node *node, bool from_held, char ret_path[PATH_MAX],
                              struct draft_node **ret_start)
 {
@@ -206,7 +206,7 @@ int draft_node_path(struct draft_table *table, struct draft_node *node, char ret
     return write_path_locked(node, false, ret_path, &root);
 }
 
-/* The caller holds names_lock. */
+/* The caller holds `names_lock`. */
 static int hold_by_name(struct draft_table *table, struct draft_node *node, struct draft_hold *ret)
 {
     _cleanup_draft_hold_ struct draft_hold start = {.table = NULL};

@@ -39,11 +39,11 @@ enum draft_state {
 
 /* The table's lock protects all members but the first two, which are constant. */
 struct draft_node {
-    ino_t ino;                 /* of the file on the disk */
+    ino_t ino;                 /* inode number of the file on the disk */
     bool is_root;              /* a root is always open, has no name, and is never freed */
     struct draft_node *parent; /* a counted reference; NULL if the node has no name */
-    char *name;                /* in `parent`; may be a path if `parent` is a root */
-    uint64_t references;       /* of the kernel (lookups), of holders and of child nodes */
+    char *name;                /* name in `parent`; may be a path if `parent` is a root */
+    uint64_t references;       /* held by the kernel (lookups), by holders and by child nodes */
     int fd;                    /* opened with O_PATH | O_NOFOLLOW; -1 if there is no holder */
     unsigned int holders;      /* a removed file has one more, until the node is freed */
     unsigned int writers;      /* open files that may write, and that the kernel has not released */
@@ -57,7 +57,7 @@ struct draft_table {
     pthread_rwlock_t names_lock;
     pthread_mutex_t lock;
     pthread_cond_t writer_left; /* a node has fewer writers */
-    GHashTable *nodes;          /* set of struct draft_node, without roots; protected by lock */
+    GHashTable *nodes;          /* set of struct draft_node, without roots; protected by `lock` */
 };
 
 /* Takes ownership of `root_fd`. The caller calls draft_table_release() also after a failure. Return: 0 or
@@ -100,8 +100,8 @@ int draft_hold(struct draft_table *table, struct draft_node *node, struct draft_
 void draft_hold_release(struct draft_hold *hold);
 #define _cleanup_draft_hold_ _cleanup_(draft_hold_release)
 
-/* Writes a path in /proc to the descriptor's file. The file of an O_PATH descriptor can be opened, truncated
- * or linked only by this path. */
+/* Writes the path in /proc that leads to the descriptor's file. The file of an O_PATH descriptor can be
+ * opened, truncated or linked only by this path. */
 enum {
     DRAFT_FD_PATH_SIZE = 32
 };
@@ -123,8 +123,8 @@ int draft_table_rename(struct draft_table *table, struct draft_node *parent, con
  * not know the file. Return: 0 or -errno as draft_table_rename(). */
 int draft_hold_name(struct draft_table *table, struct draft_node *parent, const char *name,
                     struct draft_hold *ret);
-/* Records that the name does not lead to the held node any more. Does nothing to a node that has another
- * name, and if nothing is held. */
+/* Records that the name does not lead to the held node any more. Does nothing if nothing is held, or if the
+ * node has another name. */
 void draft_hold_lose_name(struct draft_hold *hold, const struct draft_node *parent, const char *name);
 
 /* ---------------------------------------------------------------- writers */
@@ -133,7 +133,7 @@ void draft_hold_lose_name(struct draft_hold *hold, const struct draft_node *pare
 int draft_node_begin_write(struct draft_table *table, struct draft_node *node);
 void draft_node_end_write(struct draft_table *table, struct draft_node *node);
 unsigned int draft_node_count_writers(struct draft_table *table, const struct draft_node *node);
-/* Begins to hand the draft in: keeps new writers away, and waits at most 2 s for the others, since the
+/* Begins to hand the draft in: keeps new writers away, and waits at most 2 s for earlier ones, since the
  * RELEASE of a closed file may still be on its way. Return: 0; -EBUSY when writers are left, or in another
  * state than DRAFT_HERE; -EINTR when cancelled. */
 int draft_node_begin_move(struct draft_table *table, struct draft_node *node, struct cancel *cancel);

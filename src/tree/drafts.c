@@ -386,8 +386,7 @@ static int make_link(struct tree *tree, uint64_t ino, int parent_fd, const char 
     error = error != 0 ? error : draft_node_begin_write(&tree->drafts, hold.node);
     if (error != 0)
         return error;
-    /* AT_SYMLINK_FOLLOW follows only the link in /proc: a symbolic link in drafts/ gets the new name itself.
-     */
+    /* AT_SYMLINK_FOLLOW follows only the link in /proc: a symbolic link in drafts/ is itself linked. */
     draft_fd_path(hold.fd, path);
     error = linkat(AT_FDCWD, path, parent_fd, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
     draft_node_end_write(&tree->drafts, hold.node);

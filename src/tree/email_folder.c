@@ -48,7 +48,7 @@ struct email_node {
 
 static const struct {
     mode_t mode;
-    enum content_kind content; /* of the entries that are such nodes; of a folder: of those in it */
+    enum content_kind content; /* kind of the content's entries; for a folder, of the entries in it */
     const char *name;          /* constant name in the email's folder, or NULL */
 } node_kinds[] = {
     [EMAIL_NODE_FOLDER] = {S_IFDIR | 0700, CONTENT_TEXT, NULL},
@@ -224,7 +224,7 @@ static bool find_shown(struct tree *tree, const struct store_content *content, e
     return true;
 }
 
-/* Returns true if the email's folder shows message.eml, attachments/ or thread/. */
+/* Returns true if the email's folder shows `kind`: message.eml, attachments/ or thread/. */
 static bool shows_fixed(struct tree *tree, const struct store_content *content, enum email_node_kind kind)
 {
     if (kind == EMAIL_NODE_MESSAGE)
@@ -383,7 +383,7 @@ struct content_handle {
     struct tree_handle base;
     struct store_content *content; /* counted reference */
     const char *bytes;             /* in `content`; NULL if the bytes are in content->bytes.fd */
-    uint64_t len;                  /* of the bytes */
+    uint64_t len;                  /* number of bytes */
 };
 
 static int read_content(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)

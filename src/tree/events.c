@@ -38,11 +38,11 @@ static const char older_name[] = "events.jsonl.1";
 struct event_log {
     int dir_fd;              /* borrowed */
     pthread_mutex_t writing; /* taken before `lock` */
-    int fd;                  /* events.jsonl; -1: not open. Protected by writing */
-    bool has_failed;         /* the last write failed, which was logged; protected by writing */
+    int fd;                  /* events.jsonl; -1: not open. Protected by `writing` */
+    bool has_failed;         /* the last write failed, which was logged; protected by `writing` */
 
-    pthread_mutex_t lock; /* protects all below; a thread that changes `text` holds `writing`, too */
-    GString *text;        /* of both files */
+    pthread_mutex_t lock; /* protects the members below; a thread that changes `text` also holds `writing` */
+    GString *text;        /* the lines of both files */
     size_t older_len;     /* bytes of `text` from events.jsonl.1 */
     uint64_t first;       /* position in the log at which `text` begins */
     int64_t changed_ms;
@@ -153,9 +153,9 @@ static uint64_t end_position(struct event_log *log)
 
 struct log_handle {
     struct tree_handle base;
-    /* Only one thread at a time reads a stream and changes these. */
+    /* Only one thread at a time reads a stream and changes these members. */
     uint64_t begin;    /* position of offset 0 */
-    uint64_t position; /* of a stream: after the bytes that were read last, for poll(2) */
+    uint64_t position; /* of a stream: the end of the bytes that were read last, for poll(2) */
 };
 
 static int open_log(struct tree *tree, const struct handle_ops *ops, int flags, uint64_t begin,

@@ -36,8 +36,8 @@ struct inboxes {
     atomic_uint_least64_t lookups;
 
     pthread_mutex_t lock;
-    GArray *opened;   /* protected by lock: a bit for each email, set at its first open since the mount */
-    GPtrArray *names; /* protected by lock: by number, the folder name that the kernel last knew */
+    GArray *opened;   /* protected by `lock`: a bit for each email, set at its first open since the mount */
+    GPtrArray *names; /* protected by `lock`: by inbox number, the folder name that the kernel last knew */
 };
 
 static int init_inboxes(struct tree *tree, int state_dir_fd)
@@ -214,7 +214,7 @@ static int flush_inbox(struct tree_handle *handle, const struct tree_caller *cal
     _cleanup_free_ char *text = NULL;
     _cleanup_free_ char *reason = NULL;
     size_t len = 0;
-    /* Of several closes at the same time, only one makes the request and gets its error. */
+    /* If several closes come at the same time, only one makes the request and gets its error. */
     if (!atomic_exchange(&inbox->is_changed, false))
         return 0;
     int error = file_read_fd(inbox->fd, SIZE_MAX, &text, &len);
@@ -231,7 +231,7 @@ static void release_inbox(struct tree_handle *handle)
 {
     struct inbox_handle *inbox = (struct inbox_handle *)handle;
     struct inbox_view view;
-    /* The store adds an event for every other failure. */
+    /* This text was never sent. After a failed request the store adds the event. */
     if (inbox->is_changed && lseek(inbox->fd, 0, SEEK_END) > 0) {
         bool is_there = store_get_inbox(handle->tree->store, inbox->inbox, &view);
         _cleanup_free_ char *path = is_there ? g_strdup_printf("inboxes/%s/inbox.json", view.name) : NULL;
@@ -428,7 +428,7 @@ static int lookup_in_invalid(struct tree *tree, const struct tree_caller *caller
 #define POSITION_EMAILS (POSITION_INVALID + 1)
 #define POSITION_FOLDERS (UINT64_C(1) << 40)
 
-/* Passes an entry for each email from `position` of the store on. `first`: POSITION_EMAILS for records,
+/* Passes an entry for each email, beginning at `position` of the store. `first`: POSITION_EMAILS for records,
  * POSITION_FOLDERS for folders, 0 for the records in .invalid/. Returns false if the buffer is full. */
 static bool put_emails(const struct tree_dir *dir, uint64_t first, uint64_t position)
 {

@@ -261,7 +261,7 @@ struct item_handle {
     struct answer *answer;                /* of a reply file: makes the item at the first write; else NULL */
     pthread_mutex_t making;               /* held during answer_make() */
     _Atomic(struct outbox_handle *) file; /* NULL before the first write to a reply file */
-    uint64_t number;                      /* of the item; set before `file` */
+    uint64_t number;                      /* number of the item; set before `file` */
 };
 
 static void free_item(struct item_handle *item)
@@ -276,7 +276,7 @@ static struct outbox_handle *file_of(const struct tree_handle *handle)
     return atomic_load(&((const struct item_handle *)handle)->file);
 }
 
-/* Gets the item's file; of a reply file, makes the item first if there is none. `bytes`: as for
+/* Gets the item's file; for a reply file, first makes the item if there is none. `bytes`: as for
  * answer_make(). */
 static int get_file(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                     size_t len, struct outbox_handle **ret_file)

@@ -45,8 +45,8 @@ enum {
     EMAILS_AT_ONCE = 64,
     UIDS_AT_ONCE = 1000,
     LOCAL_MAX = 64, /* local files in one folder */
-    BOX_LINKS = 5,  /* a Maildir's name, ".", and ".." of cur, new and tmp: some programs count folders so */
-    UIDVALIDITY_SIZE = 32,               /* of the text, with the NUL */
+    BOX_LINKS = 5,  /* a Maildir's name, ".", and ".." of cur, new and tmp: programs count folders by this */
+    UIDVALIDITY_SIZE = 32,               /* size of the text, with its NUL */
     LOCAL_PATH_SIZE = 64 + NAME_MAX + 1, /* "files", the inbox, the name of a file */
 };
 
@@ -61,7 +61,8 @@ struct maildir {
 
 /* ---------------------------------------------------------------- inode numbers */
 
-/* The number of a NODE_MAILDIR inode is the store's number of the inbox above this part (two bits). */
+/* The number of a NODE_MAILDIR inode has one of these in the low two bits, and above it the store's number of
+ * the inbox. */
 enum maildir_part {
     MAILDIR_PART_BOX,
     MAILDIR_PART_CUR,
@@ -194,7 +195,7 @@ static int sync_memory(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
                                arrived_ns);
 }
 
-/* Updates the memory if the inbox changed, and then waits for the disk. */
+/* If the inbox changed, updates the memory, and waits for the disk. */
 static int refresh_memory(struct tree *tree, uint32_t inbox)
 {
     struct inbox_view view;
@@ -221,7 +222,7 @@ static struct timespec timespec_of_ns(int64_t ns)
     return (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
 }
 
-/* While refresh_memory() has to find out what changed, new/ counts as changed. */
+/* Until refresh_memory() has found out what changed, new/ counts as changed. */
 static int64_t changed_ns(struct tree *tree, const struct inbox_view *inbox, enum maildir_part part)
 {
     struct maildir_state state = {.is_stale = true};
@@ -244,8 +245,8 @@ static size_t write_uidvalidity_text(struct tree *tree, uint32_t inbox, char ret
 {
     struct maildir_state state = {.uidvalidity = 0};
     maildir_memory_get_state(tree->maildir->memory, inbox, &state);
-    /* The second line is the highest U number that mail may have. mbsync regards a higher number as damage,
-     * and may find mail that arrived after it read this file. */
+    /* The second line is the highest U number that mail may have. mbsync, which regards a higher number as
+     * damage, may find mail that arrived after it read this file. */
     uint32_t taken = (state.uid_max / UIDS_AT_ONCE + 1) * UIDS_AT_ONCE;
     int len = snprintf(ret_text, UIDVALIDITY_SIZE, "%u\n%u\n", state.uidvalidity, taken);
     return (size_t)len;
@@ -334,7 +335,7 @@ static bool is_local(uint64_t folder, const char *name)
 }
 
 /* Writes the path of a local file, from `root` of struct maildir, or if `name` is "", the path of the folder
- * on the disk that has the local files. That folder is named after the inbox's id, since numbers change with
+ * on the disk that has the local files. The folder is named after the inbox's id, since numbers change with
  * each mount. Return: 0 or -ENOENT. */
 static int local_path(const struct tree *tree, uint64_t folder, const char *name,
                       char ret_path[LOCAL_PATH_SIZE])
@@ -596,7 +597,7 @@ static int remove_message(struct tree *tree, uint64_t folder, const char *name)
     return maildir_memory_mark(tree->maildir->memory, email.inbox, mail.uid, &mark);
 }
 
-/* The new name must be one of the same message: other renames would deliver or remove mail. */
+/* The new name must be a name of the same message: other renames would deliver or remove mail. */
 static int mark_message(struct tree *tree, uint64_t folder, const char *name, uint64_t new_folder,
                         const char *new_name)
 {
@@ -683,7 +684,8 @@ static void release_maildir_dir(struct tree_dir *dir)
 }
 
 /* Passes the local files, which come first, since their number does not change during a listing. Returns
- * false if the buffer is full; otherwise *position becomes a position after the local files, from 0 on. */
+ * false if the buffer is full; otherwise *position becomes a position in the rest of the listing, from 0
+ * on. */
 static bool put_local(const struct tree_dir *dir, uint64_t *position)
 {
     const struct local_files *names = dir->state;

@@ -196,8 +196,8 @@ struct node_ops {
     /* Prepares a listing: sets `state`, and `is_lasting` if it differs from is_listing_lasting. May be
      * NULL. */
     int (*open_dir)(const struct tree_caller *caller, struct tree_dir *dir);
-    /* Passes the entries from `position` on to dir_put(), until dir_put() returns false. If NULL, the folder
-     * is empty. */
+    /* Passes the entries to dir_put(), beginning at `position`, until dir_put() returns false. If NULL, the
+     * folder is empty. */
     int (*read_dir)(struct tree_dir *dir, uint64_t position);
     void (*release_dir)(struct tree_dir *dir); /* frees `state`; NULL if there is none */
     bool is_listing_lasting;
@@ -209,7 +209,7 @@ struct node_ops {
     /* Looks an announced file up, for the watch helper, without waiting. If NULL, `lookup` does not wait. */
     int (*lookup_announced)(struct tree *tree, uint64_t folder, const char *name, struct tree_entry *ret);
 
-    /* Changes in a folder; -EPERM if NULL. `rename` is that of the kind of `new_folder`. */
+    /* Changes in a folder; -EPERM if NULL. The kind of `new_folder` has the `rename` that is called. */
     int (*create)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
     int (*make)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
@@ -346,7 +346,7 @@ int draft_create_in(struct tree *tree, struct draft_node *parent, const char *na
                     struct tree_entry *ret_entry, struct tree_handle **ret_handle);
 
 enum {
-    INBOX_LISTED_WITH_ATTRIBUTES = 100 * 1000, /* emails of an inbox */
+    INBOX_LISTED_WITH_ATTRIBUTES = 100 * 1000, /* emails of an inbox that are listed so at first */
     INBOX_LOOKUPS_OF_DEMAND = 256, /* lookups in an inbox, after which it is listed with all attributes */
 };
 /* Stores the folder's name (NULL if the inbox is gone). Returns the former name if it differs, else NULL.

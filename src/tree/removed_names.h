@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Names that one thread removed a moment ago. This thread alone sees such a name otherwise than other
- * threads:
+ * Names that one thread removed a moment ago. This thread sees such a name differently from the others:
  * - A receipt is removed with its file, but the thread still sees the receipt: `rm sent/<all>` and `find
  * failed -type f -delete` remove the receipt next, and must not fail.
  * - A message that was moved into outbox/ may be sent at once, but the thread still sees the message there:
@@ -44,8 +43,7 @@ struct removed_names {
 void removed_names_init(struct removed_names *names, struct clock *clock);
 void removed_names_release(struct removed_names *names);
 
-/* Adds a name that this thread removed, with its former entry. Does nothing if the thread is unknown (pid 0).
- */
+/* Adds a name that this thread removed, with its former entry. Does nothing if `pid` is 0 (unknown). */
 void removed_names_add(struct removed_names *names, pid_t pid, uint64_t folder_ino, const char *name,
                        const struct tree_entry *entry);
 /* Returns true, with the former entry, if this thread removed the name. */

@@ -84,7 +84,7 @@ static uint64_t find_name(GArray *names, const char *name)
  * first of these get a number. */
 static GArray *names_of_emails(struct store *store, const struct store_search *found)
 {
-    /* The last number given to emails of this name. The keys are owned by the list. */
+    /* By name: the last number that was given to an email. The list owns the keys. */
     g_autoptr(GHashTable) numbers = g_hash_table_new(hash_string, g_str_equal);
     GArray *names = new_names();
     for (size_t i = 0; i < found->len; i++) {
@@ -129,8 +129,8 @@ struct lister {
 struct queries {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    /* All members below are protected by lock. */
-    GQueue table;         /* struct query, the one that was searched or made last at the head */
+    /* `lock` protects all members below. */
+    GQueue table;         /* struct query; at the head, the one that was searched or made last */
     uint64_t last_number; /* numbers are not reused, so the inode of a removed query is invalid */
     unsigned int waiting; /* requests that search, or wait for the search of another request */
     struct lister listers[LISTERS_MAX];
@@ -167,7 +167,7 @@ static struct query *find_text_locked(const struct queries *queries, const char 
     return NULL;
 }
 
-/* Adds a query. If there are SEARCH_NAMES_KNOWN, the last in the table that no thread searches is freed. */
+/* Adds a query. If there are SEARCH_NAMES_KNOWN, first frees the last one that no thread searches. */
 static struct query *add_query_locked(struct queries *queries, const char *text)
 {
     GList *oldest = queries->table.length < SEARCH_NAMES_KNOWN ? NULL : queries->table.tail;

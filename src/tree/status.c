@@ -20,7 +20,7 @@
 enum {
     STATUS_MAX_BYTES = 64 * 1024,
     TEXT_LASTS_MS = 1000,
-    WORDS_MAX_BYTES = 2048, /* of a path or a reason; escaped, both of both tallies fit into the text */
+    WORDS_MAX_BYTES = 2048, /* of a path or a reason: even escaped, those of both tallies fit into the text */
 };
 
 /* Events of one kind since the mount began: their number, and the last event. */

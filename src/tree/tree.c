@@ -77,7 +77,7 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
         return;
 
     bool was_invalid = view.is_quarantined && change != STORE_MOVED;
-    /* First, since a notification of a name waits for the rename(2) that caused the change. */
+    /* This comes first, since a notification of a name waits for the rename(2) that caused the change. */
     if (change == STORE_MOVED)
         notify_changed(tree, node_ino(NODE_EMAIL, email));
     if (change == (view.is_quarantined ? STORE_REMOVED : STORE_MOVED))
@@ -107,8 +107,7 @@ static void sent_changed(void *context, uint32_t sent, enum store_change change)
     notify_changed(tree, items_folder_ino(OUTBOX_FOLDER_SENT));
 }
 
-/* The kernel does not cache outbox/ and attachments/. A notification would wait there for requests that wait.
- */
+/* The kernel does not cache outbox/ and attachments/, where a notification would wait for requests. */
 static void notify_item_folder(struct tree *tree, enum outbox_folder folder)
 {
     if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED)

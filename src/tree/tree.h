@@ -60,9 +60,9 @@ struct event_listener tree_event_listener(struct tree *tree);
  * listeners is used. */
 void tree_attach(struct tree *tree, struct store *store, struct outbox *outbox);
 
-/* Called when something changed that the kernel may have cached; from any thread, with only the listener's
- * lock held. The functions must not block, nor call the tree. They are not called for outbox/, attachments/
- * and drafts/, which the kernel does not cache. */
+/* The tree calls these functions when something changed that the kernel may have cached; from any thread,
+ * with only the listener's lock held. They must not block, nor call the tree. They are not called for
+ * outbox/, attachments/ and drafts/, which the kernel does not cache. */
 struct tree_listener {
     /* The inode's attributes, content or listing changed. If `gone_name` is not NULL, only this entry of the
      * folder is gone. */
@@ -116,8 +116,8 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
                 struct tree_entry *ret);
 void tree_forget(struct tree *tree, uint64_t ino, uint64_t lookups);
 
-/* Applies the mount's options to attributes: owner, group, and with a umask the owner's permissions for all
- * others as far as the umask allows. Attributes from the tree are without these options. */
+/* Applies the mount's options to attributes: owner, group, and permissions: with a umask, all users get those
+ * of the owner that the umask allows. The tree returns attributes without these options. */
 void tree_show_as(const struct tree *tree, struct stat *attributes);
 
 /* Return: 0; -ENOENT when the node is gone; the error of a wait for the service. */
@@ -150,8 +150,8 @@ bool tree_dir_is_lasting(const struct tree_dir *dir);
  * only type and st_ino are valid. An entry does not count as a lookup. */
 typedef bool (*tree_dir_sink)(void *context, const char *name, const struct tree_entry *entry, uint64_t next);
 
-/* Passes entries from `position` on to the sink, until it returns false or the folder ends. Only one thread
- * at a time may call this function. */
+/* Passes entries to the sink, beginning at `position`, until the sink returns false or the folder ends. Only
+ * one thread at a time may call this function. */
 int tree_read_dir(struct tree_dir *dir, uint64_t position, tree_dir_sink sink, void *context);
 
 /* ---------------------------------------------------------------- open files */
@@ -194,8 +194,8 @@ enum tree_caching tree_handle_caching(const struct tree_handle *handle);
 bool tree_handle_is_writable(const struct tree_handle *handle);
 
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
-/* Takes the whole content of a short file that is opened for the first time and stays in the kernel's cache.
- * Returns true only once for each such file. */
+/* Gets the whole content of a file at its first open, if it is short and the kernel may keep it until the
+ * listener is called. Returns true at most once for each file. */
 bool tree_take_first_content(struct tree_handle *handle, struct tree_data *ret);
 /* Returns false if the content has changed since tree_take_first_content(). */
 bool tree_is_first_content_current(struct tree_handle *handle);
@@ -217,7 +217,7 @@ int tree_flush(struct tree_handle *handle, const struct tree_caller *caller);
 /* Frees the handle, after the last close(2). */
 void tree_release(struct tree_handle *handle);
 /* Releases the open files after the mount has ended for good: programs have closed the files, though the
- * kernel may not have sent the release. Leaves a message whose last write was not flushed to
+ * kernel may not have sent the release. A message whose last write was not flushed is left to
  * tree_abandon_handles(). */
 void tree_close_handles(struct tree *tree);
 /* Frees all open files and listings. A message that was being written does not count as closed. Call after
@@ -245,11 +245,11 @@ int tree_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t
 
 int tree_remove_dir(struct tree *tree, uint64_t parent, const char *name);
 /* unlink(2). With a file in sent/, failed/ or attachments/, its receipt is removed, too; for some seconds the
- * caller's thread can still remove the receipt. */
+ * caller's thread can still remove the receipt, without effect. */
 int tree_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name);
 
-/* renameat2(2). Hands in drafts and takes out items between drafts/ and the outbox's folders, and then waits
- * (outbox.h). Never returns -EXDEV, since mv(1) would then copy. */
+/* renameat2(2). A move from drafts/ to a folder of the outbox hands in a draft, and a move back takes out an
+ * item: both wait (outbox.h). Never returns -EXDEV, since mv(1) would then copy. */
 int tree_rename(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
                 uint64_t new_parent, const char *new_name, unsigned int flags);
 

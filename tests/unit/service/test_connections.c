@@ -143,8 +143,8 @@ static void pair_add_from(struct pair *pair, struct connections *connections, co
     pair->connection = connections_add(connections, pair->ends[0]);
 }
 
-/* Each row has the last digits of the peers' addresses of idle connections, in order of arrival. All programs
- * of the machine share 127.0.0.1. */
+/* Each digit is an idle connection, in order of arrival: the end of its peer's address. All programs of the
+ * machine share 127.0.0.1. */
 static const struct {
     const char *peers;
     size_t leaves; /* index of the connection that is shut down; 9 if none is */

@@ -170,7 +170,7 @@ TEST_WITH(all_text_parts_are_joined_into_the_bodies, fixture_set_up, fixture_tea
     free(bob);
 }
 
-/* Changes the rows of a message that has a text after a picture to the rows that version 0.2 made. */
+/* Turns the rows of a message, which has a text after a picture, into those that version 0.2 made. */
 TEST_WITH(an_update_from_0_2_moves_text_attachments_into_the_bodies, fixture_set_up, fixture_tear_down)
 {
     static const char raw[] = "Subject: code\nMessage-ID: <5@x.example>\n"
@@ -711,8 +711,8 @@ static void append_many(struct strbuf *out, const char *text, size_t count)
         strbuf_append_str(out, text);
 }
 
-/* Writes a reply to the message before `number`, each part as long as possible, of bytes that take two and
- * six in JSON. */
+/* Writes a reply to the message before `number`, each part as long as possible, and of bytes that JSON writes
+ * as two or six bytes. */
 static void write_largest_message(struct strbuf *out, int number)
 {
     enum {

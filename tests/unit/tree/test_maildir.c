@@ -390,7 +390,7 @@ TEST_WITH(each_change_moves_the_time_of_new_forward, set_up_with_fake_clock,
         snprintf(id, sizeof(id), "a%07d-0d44", i);
         fake_service_add_simple_email(fixture->fake, "i1", id, "Hello");
         fixture_sync(fixture);
-        /* The time is right before and after a lookup of the folder. */
+        /* The time is correct both before and after a lookup of the folder. */
         assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, new, &attributes), 0);
         assert_true(is_later(attributes.stat.st_mtim, marked));
         before = mtime_of(fixture, BOX "/new");
