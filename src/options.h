@@ -45,7 +45,7 @@ enum options_result {
     OPTIONS_FAILED, /* the reason was logged */
 };
 
-/* Returns true if mount(8) started the program, as mount.inboxfs: switches and exit statuses differ then. */
+/* Returns true if the program was started as mount.inboxfs: by mount(8), which has switches of its own. */
 bool options_is_mount_helper(void);
 
 /* Reads all options. The caller always releases *ret_options. Wipes a key from the environment, so that it is

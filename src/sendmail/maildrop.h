@@ -41,8 +41,8 @@ int maildrop_leave(const struct invocation *invocation, const char *text, size_t
 
 /* Sends all messages of the maildrop, the oldest first, by the mount of the call. Moves messages that can
  * never be sent to MAILDROP_FAILED, and mails root about them; leaves messages that may be sent later. Does
- * nothing unless this user owns the maildrop. Returns EX_OK; EX_TEMPFAIL if messages are left, or the folder
- * cannot be read. */
+ * nothing unless this user owns the maildrop. Returns EX_OK; EX_TEMPFAIL if messages are left or cannot be
+ * listed. */
 int maildrop_send_all(const struct invocation *invocation);
 
 #endif

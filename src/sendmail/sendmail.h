@@ -107,10 +107,9 @@ bool local_names_has_inbox(const struct local_names *names, const char *address)
 
 /* ---------------------------------------------------------------- the message */
 
-/* Reads the message of the call into `text`, with LF line ends, and without -i only up to a line of one dot.
- * Writes the draft: its header names all recipients of the call, and a sender that the mount can send from.
- * If `mount` is -1, the message is for the maildrop, and the draft serves only to find errors. Returns a
- * status. */
+/* Reads the message into `text`, with LF line ends; without -i only up to a line of one dot. Writes the
+ * draft: its header names all recipients, and a sender that the mount can send from. If `mount` is -1, the
+ * message is for the maildrop, and the draft serves only to find errors. Returns a status. */
 int message_compose(const struct invocation *invocation, int mount, struct strbuf *text,
                     struct strbuf *draft);
 

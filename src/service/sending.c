@@ -28,7 +28,7 @@
 
 enum {
     FORWARD_DEPTH_MAX = 10,       /* MIME readers recurse into enclosed messages */
-    NAMES_MAX_BYTES = 500 * 1000, /* of all recipients' names */
+    NAMES_MAX_BYTES = 500 * 1000, /* names of all recipients together */
     FORWARD_MAX_BYTES = 30 * 1000 * 1000,
     DAY_MS = 24 * 60 * 60 * 1000,
 };

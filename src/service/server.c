@@ -37,7 +37,7 @@ enum {
     SEND_BODY_MAX_BYTES = 20 * 1000 * 1000,
     FORM_BODY_MAX_BYTES = 10 * 1000 * 1000 + 64 * 1024, /* a file and the form around it */
     DISCARD_MAX_BYTES = 32 * 1000 * 1000,
-    BODIES_MAX_BYTES = 256 * 1000 * 1000, /* of all requests under way */
+    BODIES_MAX_BYTES = 256 * 1000 * 1000, /* bodies of all requests under way, together */
 
     MAKERS_MAX = 4, /* threads that make large replies; each needs several times its reply's size in memory */
     REPLIES_MAX_BYTES = 256 * 1000 * 1000, /* of large replies that clients have not read yet */

@@ -41,7 +41,7 @@ struct service_config {
     enum service_tier tier;
     struct relay_config relay;
     struct webhook_config webhook;
-    struct tls_config tls; /* of SMTP and LMTP */
+    struct tls_config tls; /* for SMTP and LMTP */
     bool is_alone;         /* no other process opens the database: DATABASE_ALONE */
 };
 

@@ -30,7 +30,7 @@ enum {
     LINGER_MS = 500,       /* time for bytes that a client still sends after the last answer */
     LINGER_READS_MAX = 64,
     READ_BYTES = 16 * 1024,
-    TEXTS_MAX_BYTES = 250 * 1000 * 1000, /* of the messages under way */
+    TEXTS_MAX_BYTES = 250 * 1000 * 1000, /* texts of all messages under way, together */
     ANSWERS_MAX_BYTES = 1024 * 1024,     /* longer than the answers to READ_BYTES of commands */
 };
 

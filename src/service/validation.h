@@ -26,7 +26,7 @@ struct validation {
 struct location {
     const struct location *parent; /* object or array around the value; NULL for the whole body */
     const char *name;              /* name of a member; NULL for an item of an array */
-    size_t index;                  /* of an item */
+    size_t index;                  /* index of the item in its array */
 };
 
 /* Accepts a zeroed validation. */

@@ -117,7 +117,7 @@ static void cleanup_content(struct store_content **content)
     store_content_unref(*content);
 }
 
-/* Finds the email of an entry in thread/. Returns false if the mount lacks the email. */
+/* Finds the email of an entry in thread/. Returns false if the mount lacks it, or it is this email itself. */
 static bool find_earlier(struct tree *tree, const struct store_content *content,
                          const struct content_entry *entry, struct email_view *ret)
 {

@@ -61,8 +61,7 @@ struct maildir {
 
 /* ---------------------------------------------------------------- inode numbers */
 
-/* The number of a NODE_MAILDIR inode has one of these in the low two bits, and above it the store's number of
- * the inbox. */
+/* The number of a NODE_MAILDIR inode has this in its low two bits, and above it the store's inbox number. */
 enum maildir_part {
     MAILDIR_PART_BOX,
     MAILDIR_PART_CUR,
@@ -684,8 +683,7 @@ static void release_maildir_dir(struct tree_dir *dir)
 }
 
 /* Passes the local files, which come first, since their number does not change during a listing. Returns
- * false if the buffer is full; otherwise *position becomes a position in the rest of the listing, from 0
- * on. */
+ * false if the buffer is full; otherwise *position becomes a position among the others, from 0 on. */
 static bool put_local(const struct tree_dir *dir, uint64_t *position)
 {
     const struct local_files *names = dir->state;

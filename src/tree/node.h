@@ -113,11 +113,11 @@ struct tree {
     struct status *status;
 
     pthread_mutex_t open_lock;
-    GQueue open_handles; /* protected by open_lock */
-    GQueue open_dirs;    /* protected by open_lock */
+    GQueue open_handles; /* protected by `open_lock` */
+    GQueue open_dirs;    /* protected by `open_lock` */
 
     pthread_mutex_t listener_lock;
-    struct tree_listener listener; /* protected by listener_lock; its functions are NULL if none is set */
+    struct tree_listener listener; /* protected by `listener_lock`; its functions are NULL if none is set */
 };
 
 /* Notify the tree's listener (tree.h). The caller must hold no lock. The kernel does not cache outbox/,

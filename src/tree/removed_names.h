@@ -36,8 +36,8 @@ struct removed_name {
 struct removed_names {
     struct clock *clock; /* borrowed */
     pthread_mutex_t lock;
-    struct removed_name ring[REMOVED_NAMES_MAX]; /* protected by lock */
-    unsigned int next;                           /* protected by lock */
+    struct removed_name ring[REMOVED_NAMES_MAX]; /* protected by `lock` */
+    unsigned int next;                           /* protected by `lock` */
 };
 
 void removed_names_init(struct removed_names *names, struct clock *clock);

@@ -98,7 +98,7 @@ struct answer {
     struct tree *tree; /* borrowed */
     struct reply_target target;
     char *template; /* from reply_make(); NULL before prepare_answer() */
-    char *name;     /* of the message; NULL before prepare_answer() */
+    char *name;     /* name of the message; NULL before prepare_answer() */
 };
 
 static struct answer *new_answer(struct tree *tree, uint64_t ino)

@@ -116,8 +116,9 @@ int tree_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t pa
                 struct tree_entry *ret);
 void tree_forget(struct tree *tree, uint64_t ino, uint64_t lookups);
 
-/* Applies the mount's options to attributes: owner, group, and permissions: with a umask, all users get those
- * of the owner that the umask allows. The tree returns attributes without these options. */
+/* Applies the mount's options to attributes: owner, group, and umask. With a umask, all users get the owner's
+ * permissions, except those that the umask forbids; links do not change. The tree returns attributes without
+ * these options. */
 void tree_show_as(const struct tree *tree, struct stat *attributes);
 
 /* Return: 0; -ENOENT when the node is gone; the error of a wait for the service. */
