@@ -23,9 +23,8 @@ void state_dir_announce_end(int lock_fd);
 /* Notes in the lock file where this daemon is mounted. */
 void state_dir_announce_mount(int lock_fd, const char *mountpoint);
 
-/* Returns the PID of the daemon whose mount uses the directory; -1 if a process that has no visible mount
- * uses it; 0 if none does, or the lock file cannot be opened. Holds the lock for a moment: a starting daemon
- * retries. */
+/* Returns the PID of the daemon whose mount uses the directory; -1 if a process without a visible mount uses
+ * it; 0 if none does. Holds the lock for a moment, so that a starting daemon tries again. */
 long state_dir_find_daemon(int dir_fd);
 
 #endif
