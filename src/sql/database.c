@@ -22,7 +22,7 @@
 
 enum {
     READERS_KEPT = 16,
-    TURNS_MAX = 64,  /* in one transaction, so that it ends even if ever more writers wait */
+    TURNS_MAX = 64,  /* turns in a transaction, so that it ends even if ever more writers wait */
     BUSY_MS = 10000, /* time-out of waits for the locks of other processes */
 };
 

@@ -71,7 +71,7 @@ int database_take_reader(struct database *database, struct connection **ret_conn
  * -errno. */
 int database_begin_read(struct database *database, struct connection **ret_connection);
 
-/* Returns a connection of one of these two functions, and ends its transaction. NULL-safe. */
+/* Gives back a connection that one of the two functions above gave; ends its transaction. NULL-safe. */
 void database_return_reader(struct connection *connection);
 
 static inline void cleanup_reader(struct connection **connection)
@@ -82,7 +82,7 @@ static inline void cleanup_reader(struct connection **connection)
 #define _cleanup_reader_ _cleanup_(cleanup_reader)
 
 /* Waits for the turn to write, which the same thread must end with database_end_write(). Until then the
- * thread must have no reader (database_renew()). Return: 0; or -errno when there is no turn to end. */
+ * thread must have no reader (database_renew()). Return: 0; or -errno, and then there is no turn to end. */
 int database_begin_write(struct database *database, struct connection **ret_connection);
 
 /* Ends the turn: commits its writes, or undoes them if `error` is set. Waits until the writes of this turn

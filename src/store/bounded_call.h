@@ -11,9 +11,9 @@
 #include "base/clock.h"
 #include "base/wait.h"
 
-/* Runs `function` in another thread, and waits for its end. Sets the cancel of `function` when `cancel` (may
- * be NULL) is set or `timeout_ms` has passed. Return: 0; -errno when no thread can be started (`function` did
- * not run). */
+/* Runs `function` in another thread, and waits for its end. Sets the cancel that `function` was given when
+ * `cancel` (may be NULL) is set or `timeout_ms` has passed. Return: 0; -errno when no thread can be started
+ * (`function` did not run). */
 int bounded_call(struct clock *clock, int64_t timeout_ms, struct cancel *cancel,
                  void (*function)(void *context, struct cancel *cancel), void *context);
 

@@ -77,8 +77,8 @@ struct inbox_row {
     enum inbox_origin origin;
     bool is_backfilling; /* until its first complete list, emails are not announced */
     bool is_gone;        /* the next start deletes the inbox with its emails */
-    int64_t record_ms;   /* when the record changed */
-    int64_t changed_ms;  /* when the record, or the set of emails, changed */
+    int64_t record_ms;   /* when the record last changed */
+    int64_t changed_ms;  /* when the record, or the set of emails, last changed */
     const char *id;
     const char *address; /* NULL if not known */
     const char *name;    /* name of its folder */
@@ -110,7 +110,7 @@ struct cache_visitor {
 /* State that cache_load() reads beside the rows. */
 struct cache_state {
     uint64_t next_record;    /* the number of the next record */
-    bool is_first_sync_done; /* cache_set_first_sync_done() */
+    bool is_first_sync_done; /* cache_set_first_sync_done() was called since the cache was made */
 };
 
 /* Deletes the inboxes that are gone and the replaced records, then reads all rows (waits for the disk). Call
@@ -123,15 +123,15 @@ int cache_put_inbox(struct connection *connection, const struct inbox_row *row);
 int cache_put_email(struct connection *connection, const struct email_row *row);
 int cache_delete_email(struct connection *connection, uint32_t number);
 int cache_add_record(struct connection *connection, uint64_t record, const char *json, size_t len);
-/* Adds a record that no email has any more to replaced_records. */
+/* Lists in replaced_records a record that no email has any more. */
 int cache_add_replaced(struct connection *connection, uint64_t record);
 int cache_set_first_sync_done(struct connection *connection);
 
 /* A Message-ID may belong to several emails, one in each inbox that got the message. Senders choose
  * Message-IDs, so the number of emails for each is bounded. */
 enum {
-    CACHE_MESSAGE_IDS_MAX = 1000 * 1000, /* rows; the oldest are deleted */
-    CACHE_EMAILS_OF_MESSAGE_ID_MAX = 64, /* the first ones are kept */
+    CACHE_MESSAGE_IDS_MAX = 1000 * 1000, /* rows of message_ids; the oldest are deleted */
+    CACHE_EMAILS_OF_MESSAGE_ID_MAX = 64, /* emails with one Message-ID; later ones are not added */
     CACHE_EMAIL_ID_MAX_BYTES = 255,      /* a longer id is not added */
 };
 int cache_add_message_id(struct connection *connection, const char *message_id, const char *email_id);

@@ -32,7 +32,7 @@ struct contact {
     const struct index *index;    /* borrowed, for its clock and its listeners */
     pthread_mutex_t lock;         /* a leaf: no lock is taken while it is held */
     enum contact_state state;     /* protected by lock, like all below */
-    int64_t last_answer_ms;       /* realtime; 0 if there was none */
+    int64_t last_answer_ms;       /* realtime of the last answer; 0 if there was none */
     int64_t unreachable_until_ms; /* monotonic, like busy_until_ms */
     int64_t busy_until_ms;
     char error[256];      /* reason of the last failure, "" while online */
@@ -42,9 +42,9 @@ struct contact {
 void contact_init(struct contact *contact, const struct index *index);
 void contact_release(struct contact *contact);
 
-/* Reports the outcome of a request. Most failures of a single request change nothing. */
+/* Reports the outcome of a request. A server's error, a time-out or a cancel does not change the state. */
 void contact_report(struct contact *contact, const struct service_result *result);
-/* Makes the contact offline after several failures. `reason` is truncated if it is too long. */
+/* Makes the contact offline. `reason` is truncated if it is too long. */
 void contact_report_offline(struct contact *contact, const char *reason);
 /* Reports the end of a sync of everything. `reason`: why the sync lacks something, for status.json; NULL if
  * the sync is complete. */
@@ -54,7 +54,7 @@ void contact_report_sync(struct contact *contact, const char *reason);
 void contact_check(struct contact *contact, struct mail_service *service, struct cancel *cancel);
 
 bool contact_is_online(struct contact *contact);
-/* Returns true for a short time after a connection failed. */
+/* Returns true for a short time after a connection failed, unless another outcome was reported since. */
 bool contact_is_unreachable(struct contact *contact);
 /* Returns true for a short time after the service asked for fewer requests (429, 503). */
 bool contact_is_busy(struct contact *contact);

@@ -7,8 +7,8 @@
  *
  * The bytes of all parts are bounded. While the parts have less than nine tenths of the bound, a new part is
  * *settled*. Otherwise it is *passing*, and becomes settled when it is read again a minute or more later. So
- * one pass over more content than fits replaces only the last tenth. The least recently used parts of either
- * kind are removed first; the newest is never removed.
+ * one pass over more content than fits replaces only the last tenth. Passing parts are removed before settled
+ * ones, and within a kind the least recently used first; the newest part is never removed.
  *
  * No write is durable. A damaged part is removed and counts as missing. Every function may be called from any
  * thread, and waits for the disk.
@@ -88,8 +88,8 @@ struct content_new_part {
     uint32_t email;
     const char *email_id;
     /* Written in the same transaction as the part: */
-    const char *message_id;             /* of the email, without brackets; or NULL */
-    const struct content_folder *texts; /* for the search index; or NULL */
+    const char *message_id;             /* the email's Message-ID, without brackets; or NULL */
+    const struct content_folder *texts; /* the texts to add to the search index; or NULL */
 };
 
 /* Stores a part, and removes others if there is no room. Return: 0; -EFBIG when the part alone exceeds the

@@ -24,7 +24,7 @@
 
 enum {
     UPSERT_TIMEOUT_MS = 5 * 1000,
-    UPDATE_TIMEOUT_MS = 15 * 1000, /* to read, write, and read the settings again */
+    UPDATE_TIMEOUT_MS = 15 * 1000, /* to read the settings, write them, and read them again */
     MARK_TIMEOUT_MS = 5 * 1000,
     INBOX_LIST_TIMEOUT_MS = 5 * 1000,
     INBOX_LIST_SLOW_MS = 1000,
@@ -259,7 +259,7 @@ static int refuse_mark(struct store *store, const struct email_view *email, cons
     return reason_give(ret_reason, error, "%s", reason);
 }
 
-/* Puts the record of the answer into the index. Returns false if the answer has no record of the email. */
+/* Puts the record of the answer into the index. Returns false if the answer lacks it, or on an error. */
 static bool put_marked_record(struct index *index, uint32_t inbox, const char *id,
                               const struct email_record *record)
 {
@@ -274,7 +274,7 @@ static bool put_marked_record(struct index *index, uint32_t inbox, const char *i
     return error == 0;
 }
 
-/* Syncs the inbox of an email if the answer had no record. Waits at most until `until_ms`, since the kernel
+/* Syncs the inbox of a marked email, to get its new record. Waits at most until `until_ms`, since the kernel
  * locks the folder during a mark. After a failure, requests another sync. */
 static int sync_marked_inbox(struct store *store, const struct email_view *email, const char *id,
                              int64_t until_ms, struct cancel *cancel, char **ret_reason)

@@ -718,8 +718,8 @@ uint32_t index_find_inbox_of_no_name(struct index *index)
 
 /* ---------------------------------------------------------------- senders */
 
-/* Finds the inbox with this address or, if `address` is NULL, the only inbox that has an address. Returns
- * NULL if no inbox, or more than one, fits. */
+/* Finds an inbox with this address or, if `address` is NULL, the only inbox that has an address. Returns NULL
+ * if there is none or, without `address`, more than one. */
 static const struct inbox *find_sender_locked(struct index *index, const char *address)
 {
     const struct inbox *found = NULL;
@@ -814,7 +814,7 @@ bool index_find_position(struct index *index, uint32_t email, uint32_t *ret_inbo
     return low < inbox->emails.len && inbox->emails.order[low] == email;
 }
 
-/* Lists the emails at `position`, `position + step` and so on that are shown. */
+/* Does index_list_from(). */
 static size_t list_from_locked(const struct index *index, const struct inbox *inbox, size_t position,
                                int step, uint32_t *ret_emails, size_t max)
 {

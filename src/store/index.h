@@ -47,9 +47,9 @@ struct email_entry {
     int64_t date_ms;
     int64_t seen_ms; /* when this record was first seen, or when the email was removed */
     uint32_t json_len;
-    uint32_t line_len;   /* in index.jsonl, without the name */
+    uint32_t line_len;   /* bytes of the line in index.jsonl, without the name */
     uint32_t seen_in;    /* the last listing that had the email; protected by write_lock alone */
-    uint32_t missing_ms; /* monotonic, of the first complete list without the email, or 0; under write_lock */
+    uint32_t missing_ms; /* when a complete list first lacked the email (monotonic), or 0; like seen_in */
     uint32_t inbox : 24; /* number of its inbox, at most STORE_SENT */
     bool is_gone : 1;
     bool is_quarantined : 1; /* the service holds the email back, so it is not listed with the others */
@@ -84,12 +84,12 @@ struct email_table {
 /* The emails of one inbox. */
 struct email_list {  /* empty: all zeros */
     uint32_t *order; /* numbers of the emails, also of those that are gone, ascending */
-    size_t len;      /* of `order` */
+    size_t len;      /* number of members of `order` */
     size_t capacity;
     size_t live;          /* number of emails that are shown */
     size_t quarantined;   /* number of quarantined emails */
     uint64_t jsonl_bytes; /* size of index.jsonl, which has the emails that are shown */
-    uint64_t changes;     /* emails that were added, changed or removed since the start */
+    uint64_t changes;     /* number of emails added, changed or removed since the start */
     GHashTable *by_name;  /* a set of the names, also of emails that are gone; NULL if empty */
     GHashTable *by_key;   /* a set of the keys, also of emails that are gone; NULL if empty */
 };
@@ -122,8 +122,8 @@ struct inbox_table {
     GPtrArray *items;         /* struct inbox by number, owned; NULL if not used */
     struct inbox *of_no_name; /* has the emails that name no inbox; NULL if there never were any */
     struct inbox sent;        /* STORE_SENT, not among the items */
-    GHashTable *by_id;        /* also inboxes that are gone, but not of_no_name */
-    GHashTable *by_name;      /* by folded_name; no inboxes that are gone */
+    GHashTable *by_id;        /* all inboxes, also those that are gone, but not of_no_name */
+    GHashTable *by_name;      /* by folded_name; without the inboxes that are gone */
     GStringChunk *texts;
 };
 
@@ -159,7 +159,7 @@ struct index {
     bool is_first_sync_unsaved;     /* is_first_sync_done is not in the cache; protected by write_lock */
     atomic_bool is_first_sync_done; /* store_knows_all_mail() */
     atomic_uint open_jsonl_files;   /* number of open index.jsonl files; records are deleted only while 0 */
-    atomic_uint lost;               /* number of lost records; unless 0, the sync requests full answers */
+    atomic_uint lost; /* number of lost records; if there are any, the sync requests full answers */
 };
 
 /* ---------------------------------------------------------------- lifecycle and reports */
@@ -221,8 +221,8 @@ bool index_has_address(struct index *index, const char *address);
 /* Finds the position of an email in its inbox. Returns false if there is no such email. */
 bool index_find_position(struct index *index, uint32_t email, uint32_t *ret_inbox, size_t *ret_position);
 
-/* Lists the emails that are shown at `max` positions, from `position` on in steps of `step` (1 or -1).
- * Returns their number. */
+/* Looks at `max` positions, from `position` on in steps of `step` (1 or -1), and lists the emails there that
+ * are shown. Returns their number. */
 size_t index_list_from(struct index *index, uint32_t number, size_t position, int step, uint32_t *ret_emails,
                        size_t max);
 

@@ -336,7 +336,7 @@ int index_put_email(struct index *index, struct email_batch *batch, uint32_t inb
 
 /* ---------------------------------------------------------------- removing emails */
 
-/* The comparison holds when the numbers of listings wrap around. */
+/* The comparison is right even after the numbers of listings have wrapped around. */
 static bool was_seen(uint32_t seen_in, uint32_t since)
 {
     return seen_in != 0 && (int32_t)(seen_in - since) >= 0;
@@ -349,8 +349,8 @@ static uint32_t short_monotonic_ms(const struct index *index)
     return now_ms == 0 ? 1 : now_ms;
 }
 
-/* Returns true if the email or inbox has been missing for INDEX_CONFIRM_MS. The first call sets *missing_ms.
- */
+/* Call when a complete list lacks the email or inbox: the first call sets *missing_ms, and a call returns
+ * true if that was INDEX_CONFIRM_MS ago or more. */
 static bool is_confirmed_gone(uint32_t *missing_ms, uint32_t now_ms)
 {
     if (*missing_ms == 0)

@@ -12,7 +12,7 @@
  * in the email's row, and lasts as long as the cache. email_batch_flush() checks again for keys and names
  * that another thread has added.
  *
- * When an inbox is removed or returns, its emails are as well, and are not reported one by one.
+ * When an inbox is removed or returns, so are its emails, which are not reported one by one.
  *
  * One complete list without an email or inbox removes nothing, since a service may list only part of the
  * mail while it starts. The email or inbox is removed when another complete list, INDEX_CONFIRM_MS later or
@@ -43,9 +43,9 @@ enum index_put {
 
 struct batch_item {
     enum index_put put;
-    uint32_t number;          /* of the email; NUMBER_NONE until the flush gives one to a new email */
+    uint32_t number;          /* the email's number; a new email has NUMBER_NONE until the flush */
     bool is_new;              /* no email of the inbox, gone or not, has the key */
-    size_t offset;            /* of the email's JSON in email_batch.json */
+    size_t offset;            /* where the email's JSON begins in email_batch.json */
     struct email_entry entry; /* the email's new values */
 };
 
@@ -53,7 +53,7 @@ struct email_batch {  /* empty: all zeros */
     uint32_t inbox;   /* number of the inbox of all items */
     uint32_t listing; /* number of the listing that has all items, or 0 */
     size_t len;
-    struct strbuf json; /* of all items */
+    struct strbuf json; /* the JSON of all items */
     GHashTable *taken;  /* a set of the names and keys of all items (owned by the index) */
     struct batch_item items[EMAIL_BATCH_MAX];
 };
@@ -97,7 +97,7 @@ int index_put_inbox(struct index *index, const struct inbox_record *record, enum
 int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number);
 
 /* Call after the complete list of inboxes `listing`. Removes the inboxes that the list confirms to be gone,
- * except those that are known only from the emails that name them. */
+ * except inboxes.of_no_name, and those that are known only from emails, while they have any. */
 void index_end_inbox_list(struct index *index, uint32_t listing);
 
 /* Returns how many inbox numbers were given so far. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * For an open index.jsonl, memory holds the offset of each line and the number of its record. No record is
- * deleted while the file is open, so a read makes only the lines that it returns. A read at the end first
- * appends lines, in order of date, for the emails that have arrived since.
+ * deleted while the file is open, so a read can make just the lines that it returns. A read at the end first
+ * appends lines, in order of date, for the emails that have arrived since the last line was added.
  */
 #include "store/store_private.h"
 
@@ -20,14 +20,14 @@ struct jsonl_line {
     int64_t date_ms;
     uint64_t start; /* offset of the line */
     uint32_t json_len;
-    uint32_t line_len; /* without the name */
+    uint32_t line_len; /* bytes of the line, without the name */
 };
 
 struct store_jsonl {
     struct index *index; /* borrowed; open_jsonl_files counts this file, so no record is deleted */
     uint32_t inbox;
     pthread_rwlock_t lock; /* held for writing while lines are added */
-    uint64_t bytes;        /* of all lines; protected by lock, like all below */
+    uint64_t bytes;        /* size of all lines; protected by lock, like all below */
     GArray *lines;         /* struct jsonl_line */
     uint64_t changes;      /* email_list.changes of the inbox when lines were last added */
     GArray *has_line;      /* uint8_t: a bit for each position in email_list.order */

@@ -230,7 +230,7 @@ static int write_mails(struct maildir_memory *memory, const struct maildir_box *
         error = put_mail(writer, memory->sizes[i].box, memory->sizes[i].mail);
     if (error == 0 && box != NULL) {
         int64_t changed_ns[MAILDIR_FOLDERS];
-        pthread_rwlock_rdlock(&memory->read_lock); /* maildir_memory_note_gone() holds no other */
+        pthread_rwlock_rdlock(&memory->read_lock); /* maildir_memory_note_gone() takes no other lock */
         memcpy(changed_ns, box->changed_ns, sizeof(changed_ns));
         pthread_rwlock_unlock(&memory->read_lock);
         apply_touch(touch, changed_ns);
@@ -388,7 +388,7 @@ int maildir_memory_add_inbox(struct maildir_memory *memory, uint32_t inbox, cons
             number++;
         if (number >= BOXES_MAX)
             return -EOVERFLOW;
-        /* By the current time, the uidvalidity differs from that of a database that was lost. */
+        /* The current time, since the uidvalidity must differ from that in a database that was lost. */
         box = box_new(number, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
         int error = write_mails(memory, box, &(struct touch){0}, NULL, 0);
         if (error != 0) {
@@ -489,7 +489,7 @@ static void make_digest(const char *id, unsigned char ret_digest[MAILDIR_DIGEST_
     }
 }
 
-/* Sets the email number of a message from an earlier mount in the box, not in the plan. */
+/* Adds to the plan. Only the email number of a message from an earlier mount is set in the box at once. */
 static void add_sighting(struct maildir_memory *memory, struct plan *plan, struct maildir_box *box,
                          uint8_t *is_seen, const struct maildir_sighting *sighting)
 {

@@ -171,7 +171,7 @@ static bool copy_groups(const struct search_query *query, group_test test, struc
 
 enum {
     SEARCH_TIMEOUT_MS = 10 * 1000,
-    OFFLINE_TIMEOUT_MS = 2 * 1000, /* unless the contact is online */
+    OFFLINE_TIMEOUT_MS = 2 * 1000, /* time-out unless the contact is online */
     CATCH_UP_TIMEOUT_MS = 1000,
     SERVICE_TERMS_MAX = 4,     /* only the longest terms are requested, each by itself */
     LIMIT_AFTER_REFUSAL = 100, /* if the service refuses the limit STORE_SEARCH_MAX */
@@ -233,7 +233,7 @@ static bool find_locally(struct search *search, const struct search_query *part,
     return search_index_find(&search->store->cache, part, take_hit, search, search->cancel) == 0;
 }
 
-/* Indexes the pending emails, for at most a second. Returns false if some remain. */
+/* Indexes the pending emails, for at most a second. Returns false if some may remain. */
 static bool process_pending(const struct search *search)
 {
     int64_t until_ms = clock_monotonic_ms(clock_system()) + CATCH_UP_TIMEOUT_MS;
@@ -262,8 +262,8 @@ static bool add_emails_of_inbox(struct search *search, const struct inbox_view *
     return name != NULL && !cancel_is_set(search->cancel);
 }
 
-/* Returns true if the query has terms of attachments, and an email without fetched content, whose attachments
- * are not known, meets all other terms. */
+/* Returns true if the query has terms for attachments, and an email that meets all other terms may have such
+ * attachments: its content was not fetched, so its attachments are not known. */
 static bool may_have_attachment(struct search *search, const struct search_query *wanted)
 {
     _cleanup_hits_ struct search_hits unread = search_hits_new();
@@ -374,7 +374,7 @@ static enum search_ability test_ability(struct search *search)
     return outcome == SERVICE_OK ? SEARCH_ABILITY_PRESENT : SEARCH_ABILITY_UNKNOWN;
 }
 
-/* Returns true if the service can search (tested once an hour), and there are emails. */
+/* Returns true if there are emails, and the service has a list of inboxes and (tested hourly) can search. */
 static bool has_ability(struct search *search)
 {
     struct store *store = search->store;
@@ -466,8 +466,8 @@ static bool is_requested(const struct search *search, const struct search_term *
     return false;
 }
 
-/* Intersects two complete or two truncated answers. Otherwise keeps only the complete one, since a truncated
- * answer does not prove that an email lacks the term. */
+/* Keeps the first answer as it is. Intersects two complete or two truncated answers. Of one of each keeps the
+ * complete one, since a truncated answer does not prove that an email lacks the term. */
 static void merge_group_hits(struct search_hits *found, struct search_hits *more, bool is_first)
 {
     bool is_truncated = found->is_truncated || more->is_truncated;
@@ -512,7 +512,7 @@ static bool request_wanted(struct search *search, const char *inbox_id, struct s
         const struct search_term *first = &query->terms[i];
         _cleanup_hits_ struct search_hits more = search_hits_new();
         end = search_query_group_end(query, i);
-        /* A group of one word that is not requested cannot narrow its hits. */
+        /* Nothing is known of a group whose only word is not requested. */
         if (!is_wanted_text(first, end - i) || !has_words(first, end - i) ||
             (end - i == 1 && !is_requested(search, first)))
             continue;

@@ -19,7 +19,7 @@
 #include "store/cache.h"
 
 enum {
-    SEARCH_BODY_MAX_BYTES = 256 * 1024 /* of the names of attachments and the body; the rest is not indexed */
+    SEARCH_BODY_MAX_BYTES = 256 * 1024 /* an email's attachment names and body; the rest is not indexed */
 };
 
 /* Adds, in a turn, an email whose record is new or changed. Return: 0; -errno of SQLite. */

@@ -29,15 +29,15 @@
 #include "store/store_private.h"
 
 enum {
-    LOADED_MAX_BYTES = 8 * 1024 * 1024,         /* of the texts in contents.loaded */
-    CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* of an attachment or a raw message */
+    LOADED_MAX_BYTES = 8 * 1024 * 1024,         /* all texts in contents.loaded */
+    CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* one attachment or raw message */
     HEAD_MAX_BYTES = 16 * 1024 * 1024,
     MESSAGE_HEAD_BYTES = 64 * 1024, /* the start of a raw message, which is searched for the Message-ID */
 
     READER_WAIT_MS = 30 * 1000,
     READER_TRANSFERS_MAX = 16,
     ATTEMPTS_MAX = 3,             /* requests for one part while the service is busy */
-    PAUSE_MS = 500,               /* between attempts unless the answer has a Retry-After */
+    PAUSE_MS = 500,               /* pause between attempts unless the answer has a Retry-After */
     PAUSE_MAX_MS = 10 * 1000,     /* after a longer Retry-After there is no further attempt */
     TOO_LONG_MAX = 64,            /* number of parts that are remembered as too long */
     TOO_LONG_MS = 60 * 60 * 1000, /* time until such a part may be requested again */
@@ -127,7 +127,7 @@ struct content_transfer {
     struct contents *contents;
     struct content_request request; /* owns its strings */
     pthread_cond_t done;
-    unsigned int references; /* of the job and of each reader; protected by contents.lock, like all below */
+    unsigned int references; /* by the job and each reader; protected by contents.lock, like all below */
     bool is_done;
     int error;                     /* valid when done */
     struct store_content *content; /* valid when done without an error */
@@ -214,7 +214,7 @@ static int load_part(struct contents *contents, const struct content_request *re
 
 /* ---------------------------------------------------------------- asking the service */
 
-/* AHEAD_AT_ONCE unfinished files, which the cache does not count yet, together fit into the cache. */
+/* The bound lets AHEAD_AT_ONCE unfinished files, which the cache does not count yet, fit into the cache. */
 static uint64_t ahead_file_max_bytes(const struct contents *contents)
 {
     uint64_t share = contents->cache.max_bytes / AHEAD_AT_ONCE;
@@ -535,7 +535,7 @@ static int fetch_part(struct contents *contents, const struct content_request *r
     bool was_ahead;
     int error;
     LOCK_GUARD(&contents->lock);
-    do /* until the transfer did not fail by the bounds for fetching ahead */
+    do /* again if the transfer was made ahead of readers, and failed by the bounds for that */
         error = await_transfer_locked(contents, request, until_ms, cancel, ret_content, &was_ahead);
     while ((error == -EFBIG || error == -EAGAIN) && was_ahead);
     return error;
@@ -585,8 +585,8 @@ static size_t distance(size_t one, size_t other)
     return one > other ? one - other : other - one;
 }
 
-/* Finds the stream that this position continues. If there is none: returns NULL, or replaces the least
- * recently used stream if `may_begin`. */
+/* Finds the stream that this position continues. If there is none: begins one in place of the least recently
+ * used stream if `may_begin`, else returns NULL. */
 static struct read_stream *find_stream_locked(struct contents *contents, uint32_t inbox,
                                               enum content_part part, size_t position, bool may_begin)
 {
@@ -643,7 +643,7 @@ static void follow_reader(struct contents *contents, const struct content_reques
         len = advance_stream_locked(contents, stream, position, emails);
     }
     pthread_mutex_unlock(&contents->lock);
-    /* The texts contain the ids of the attachments. */
+    /* The texts are fetched first, since they contain the ids of the attachments. */
     bool has_attachments = request->part == CONTENT_PART_ATTACHMENT;
     for (size_t i = 0; i < len; i++)
         fetch_ahead(contents, emails[i], has_attachments ? CONTENT_PART_TEXTS : request->part, NULL,

@@ -27,14 +27,14 @@ struct searcher {
 struct store {
     struct mail_service *service; /* borrowed */
     int64_t poll_interval_ms;     /* 0 for no polls */
-    bool adopt_state;             /* of struct store_config */
+    bool adopt_state;             /* as in struct store_config */
     struct cache cache;           /* shared by the parts */
     struct index index;
     struct contact contact;
     struct contents *contents; /* NULL if content is turned off */
     struct sync *sync;
-    pthread_mutex_t inbox_list_lock; /* held while store_find_sender() lists the inboxes (edit.c) */
-    atomic_uint inbox_lists;         /* number of lists that store_find_sender() has requested */
+    pthread_mutex_t inbox_list_lock; /* held while find_new_inboxes() lists the inboxes (edit.c) */
+    atomic_uint inbox_lists;         /* number of lists that find_new_inboxes() has requested */
     int64_t inbox_list_due_ms; /* monotonic; the earliest next such list; protected by inbox_list_lock */
     struct searcher searcher;
 };

@@ -28,8 +28,8 @@ enum {
     FIRST_LIMIT = 100,
     LIMIT_MAX = 10 * 1000 * 1000,
     GROWTH_NEWEST = 4,
-    GROWTH_COMPLETE = 100 * 1000, /* large, so that few records arrive twice */
-    GROWTH_CAREFUL = 4,           /* after the service refused a limit */
+    GROWTH_COMPLETE = 100 * 1000, /* a large factor, so that few records arrive twice */
+    GROWTH_CAREFUL = 4,           /* factor after the service refused a limit */
     REFUSAL_SYNCS = 3,            /* every third complete sync repeats refused requests */
     LISTINGS_AT_ONCE = 4,
     NOT_MODIFIED = 304,
@@ -43,22 +43,22 @@ enum {
         60 * 1000, /* pause between lists of inboxes if there are more than INBOXES_LISTED_MAX */
     ROUND_REQUESTS_PER_S = 20,
     BACKOFF_MIN_MS = 1000,
-    BACKOFF_MAX_MS = 10 * 1000, /* unless the poll interval is longer */
+    BACKOFF_MAX_MS = 10 * 1000, /* the longest backoff, unless the poll interval is longer */
     SETTLE_MS = 500, /* pause after a change of the network, which the kernel reports in several steps */
-    NETWORK_PACE_MS = 10 * 1000, /* while online, since router advertisements and containers cause changes */
-    JITTER_PARTS = 10,           /* the poll interval varies by up to a tenth, either way */
+    /* pause between polls after changes of the network while online: router advertisements, containers */
+    NETWORK_PACE_MS = 10 * 1000,
+    JITTER_PARTS = 10, /* the poll interval varies by up to a tenth, either way */
     REQUESTS_PACE_MS = 250,
 };
 
-/* A request for a pass. An awaited request is on the stack of the waiting thread; the sync frees the others.
- */
+/* A request for a pass. An awaited request is on its thread's stack; the sync frees the others. */
 struct sync_request {
     uint32_t inbox; /* or SYNC_ALL */
     enum sync_depth depth;
     bool is_awaited;
     bool is_done;
     int error;
-    char *reason; /* for `error`; the waiting thread frees it; NULL if the request is not awaited */
+    char *reason; /* reason for `error`; the waiting thread frees it; NULL if the request is not awaited */
 };
 
 /* A round of complete lists of many inboxes, a few with each poll (sync.h). */
@@ -91,7 +91,7 @@ struct sync {
     struct sync_round round;       /* used by the sync thread alone, without the lock */
     int64_t next_ms;               /* next poll; CLOCK_FOREVER if there are no polls */
     int64_t asked_until_ms;        /* the service asked that no poll begin before this time */
-    int64_t network_due_ms;        /* earliest poll for a change of the network while online */
+    int64_t network_due_ms;        /* earliest poll after the next change of the network while online */
     int64_t complete_due_ms;       /* next complete poll */
     int64_t last_complete_real_ms; /* realtime of the last complete pass that lacked nothing, or 0 */
 };
@@ -145,7 +145,7 @@ static int flush_batch(struct mail_listing *listing)
 static int put_email(struct mail_listing *listing, uint32_t inbox, struct email_record *record)
 {
     enum index_put outcome;
-    /* A list without with_invalid has no quarantined emails, whatever their status. */
+    /* In a list that was requested without with_invalid no email is quarantined, whatever its status. */
     if (inbox != STORE_SENT && !listing->with_quarantined)
         record->is_quarantined = false;
     int error = index_put_email(listing->index, &listing->batch, inbox, record, &outcome);
@@ -363,7 +363,7 @@ static void forget_refusals(struct listing_state *state)
     state->refuses_quarantine = false;
 }
 
-/* Sets a reason in `ret` also if the listing succeeded but is not complete. */
+/* Sets a reason in `ret` also if the listing succeeded but may lack emails. */
 static void end_listing(struct mail_listing *listing, bool is_complete, struct service_result *ret)
 {
     email_batch_release(&listing->batch);
@@ -398,7 +398,7 @@ static void remember_answer(const struct mail_listing *listing, enum sync_depth 
         state->changes_at_newest = changes;
 }
 
-/* Prevents "not modified" as the next answers. */
+/* Makes the next answers full ones, not "not modified". */
 static void require_full_answers(struct listing_state *state)
 {
     state->changes_at_newest = state->changes_at_complete = UINT64_MAX;
@@ -414,7 +414,7 @@ static void set_with_quarantined(struct mail_listing *listing, bool with_quarant
 }
 
 /* Repeats a refused request without with_invalid, which the service may not know. Remembers the refusal only
- * if its HTTP status may be due to the parameter. */
+ * if its HTTP status may be due to the parameter, and the repetition succeeds. */
 static bool request_with_or_without_quarantined(struct mail_listing *listing, enum sync_depth depth,
                                                 size_t known, struct service_result *ret)
 {
@@ -550,7 +550,7 @@ static void report_result(struct sync_pass *pass, struct service_result *result)
     service_result_release(result);
 }
 
-/* Reports the reason of the pass, and that the service is offline if every request failed. */
+/* Reports the reason of the pass and, if every request failed, that the service is offline. */
 static void report_pass(struct sync_pass *pass)
 {
     const char *reason = pass->reason != NULL ? pass->reason : "the service is in trouble";
@@ -720,7 +720,7 @@ static void list_part_of_round(struct sync_pass *pass, uint32_t inboxes)
         (void)atomic_compare_exchange_strong(&index->lost, &round->lost, 0);
 }
 
-/* A poll for many inboxes (sync.h). */
+/* Makes a poll when there are many inboxes (sync.h). */
 static void make_poll_of_many(struct sync_pass *pass)
 {
     struct index *index = &pass->store->index;
