@@ -169,7 +169,7 @@ int accept_check(struct outbox *outbox, struct item *item, const char *name, con
     if (error != 0 || len == 0 || item_is_never_sent(next->kind, name))
         return error;
     next->accepted_ms = outbox_realtime_ms(outbox);
-    if (item->row.state != ITEM_WAITING) /* a waiting message keeps the position of its close */
+    if (item->row.state != ITEM_WAITING) /* a waiting message keeps the position of its last close */
         next->position = spool_take_number(outbox->spool);
     if (next->kind == ITEM_MESSAGE)
         return check_message(outbox, ret, bytes, len, ret_reason);

@@ -22,8 +22,8 @@
 int accept_check(struct outbox *outbox, struct item *item, const char *name, const char *bytes, size_t len,
                  struct change *ret, char **ret_reason);
 
-/* Reads the content of a claimed item for accept_check(). Returns 0, an error of accept_check(), -EMSGSIZE:
- * the content is too long, or the disk's error. */
+/* Reads the content of a claimed item, and calls accept_check(). Returns 0; -EMSGSIZE: the content is too
+ * long; an error of accept_check(); or the disk's error. */
 int accept_prepare(struct outbox *outbox, struct item *item, const char *name, struct change *ret,
                    char **ret_reason);
 

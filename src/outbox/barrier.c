@@ -19,7 +19,7 @@ enum {
 struct barrier {
     struct outbox *outbox;
     enum item_kind kind;
-    pid_t session;          /* of the program that waits */
+    pid_t session;          /* the session of the program that waits */
     int64_t began_ms;       /* monotonic; files that are closed later are ignored */
     uint64_t last_position; /* items of a greater position are ignored */
     uint64_t failures;      /* outbox->failures when the barrier began */
@@ -53,9 +53,9 @@ static void end_quiet_times_locked(const struct barrier *barrier)
     sleepers_wake_one(&outbox->idle_workers);
 }
 
-/* Returns the end of the wait for the releases of closed files (monotonic), or 0 if all are released. Ignores
- * files that are closed after the barrier began: each program that a shell starts closes the shell's open
- * file, so the barrier would never end. */
+/* Returns until when to wait for the releases of closed files (monotonic), or 0 if none is awaited any more.
+ * Ignores files that are closed after the barrier began: each program that a shell starts closes the shell's
+ * open file, so the barrier would never end. */
 static int64_t find_release_deadline_locked(const struct barrier *barrier, enum outbox_folder folder)
 {
     struct outbox *outbox = barrier->outbox;
@@ -143,8 +143,8 @@ static int report_failures_locked(const struct barrier *barrier)
     return error;
 }
 
-/* Returns true if the session closed a message without a text, which waits for one, perhaps for ever. Another
- * session may have forgotten an empty file, which would fail every barrier. */
+/* Returns true if the session closed a message without a text, which waits for one, perhaps for ever. An
+ * empty message of another session does not count: if it was forgotten, it would fail every barrier. */
 static bool has_empty_message_locked(const struct barrier *barrier)
 {
     GHashTableIter position;

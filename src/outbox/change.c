@@ -303,7 +303,7 @@ static void hide_locked(struct outbox *outbox, struct item *item)
     touch_folder_locked(outbox, folder);
 }
 
-/* Lets the workers check the messages again that wait until the attachment is written. */
+/* Lets the workers check again the messages that wait until the attachment is written. */
 static void end_awaiting_locked(struct outbox *outbox, const struct item *attachment)
 {
     for (struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next)

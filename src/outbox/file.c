@@ -31,8 +31,8 @@ struct outbox_handle {
     pid_t session;            /* the opener's session */
     unsigned int open_number; /* number of this opening among the item's openings for writing, from 1 */
     unsigned int renewals;    /* file.renewals of the item when `fd` was opened */
-    pid_t last_task; /* protected by outbox->lock, like all below: the task that wrote last, kept so that
-                        /proc is read seldom */
+    pid_t last_task;          /* the task that wrote last, kept so that /proc is read seldom; protected by
+                                 outbox->lock, like all below */
     bool has_written;
     bool is_closed; /* a close(2) followed the last write */
 };
@@ -57,7 +57,7 @@ static bool was_written_by(const struct item *item, pid_t process)
     return false;
 }
 
-/* Returns true if this process is remembered as a writer; false if all processes merely count as writers. */
+/* Returns true if this process is a remembered writer; false also if every process counts as a writer. */
 static bool is_known_writer(const struct item *item, pid_t process)
 {
     return item->file.wrote_len <= ITEM_WRITERS_MAX && was_written_by(item, process);

@@ -253,7 +253,7 @@ void item_update_stat(struct item *item, int fd)
 
 /* ================================================================ the table of items */
 
-/* The value in `names` of a reserved name. */
+/* The value that a reserved name has in `names`. */
 static char reservation;
 
 static void unref_item_value(void *item)
@@ -361,7 +361,7 @@ void item_table_hide(struct item_table *table, enum outbox_folder folder, struct
 
 enum {
     NUMBER_MAX_BYTES = 12,                                                  /* "-4294967295", and "~" */
-    NAME_MAX_BYTES = FILE_NAME_MAX_BYTES - (int)sizeof(RECEIPT_SUFFIX) + 1, /* with room for the suffix */
+    NAME_MAX_BYTES = FILE_NAME_MAX_BYTES - (int)sizeof(RECEIPT_SUFFIX) + 1, /* leaves room for the suffix */
 };
 
 bool item_is_receipt_name(const char *name)

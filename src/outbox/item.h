@@ -142,7 +142,7 @@ enum outbox_folder item_state_folder(enum item_state state, enum item_kind kind)
 
 enum {
     ITEM_WRITERS_MAX = 16, /* remembered writers; if more processes wrote, every process counts as a writer */
-    BACKOFF_MIN_MS = 1000, /* of an item, and of a suspension */
+    BACKOFF_MIN_MS = 1000, /* the first backoff of an item or a suspension */
     BACKOFF_MAX_MS = 15 * 60 * 1000,
 };
 
@@ -159,7 +159,7 @@ struct schedule {
     struct item_list *list; /* a list of struct send_queue, or NULL */
     int64_t due_ms; /* monotonic; the end of a waiting item's quiet time, else the time of the next attempt */
     uint64_t awaits; /* number of the unfinished attachment for which the item waits; 0: none */
-    bool is_woken;   /* a retry was requested during the attempt: no delay after it */
+    bool is_woken;   /* a retry was requested during the attempt: no delay follows the attempt */
     struct backoff backoff;
 };
 
@@ -168,10 +168,10 @@ struct schedule {
 struct open_file {
     unsigned int writers;   /* open handles that may write; constant during a claim for the disk */
     unsigned int opens;     /* number of openings for writing so far */
-    int64_t closed_ms;      /* monotonic: time of the close(2) after the last write, whose release may be
-                               outstanding; 0: none */
+    int64_t closed_ms;      /* monotonic: time of the close(2) after the last write, while its release may
+                               be outstanding; else 0 */
     uint64_t changes;       /* number of changes of the content */
-    uint64_t synced;        /* number of these changes that are on the disk */
+    uint64_t synced;        /* number of changes that are on the disk */
     bool is_durable;        /* the name of the content's file is on the disk */
     unsigned int renewals;  /* times the content got a new file; older descriptors refer to the old file */
     char interruption[160]; /* why the content must not be sent; "" without such a reason */

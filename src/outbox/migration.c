@@ -254,7 +254,7 @@ static struct old_item *find_number(struct migration *migration, uint64_t number
     return NULL;
 }
 
-/* Drops each message that an edited text replaced, but that the program had not removed when it ended. */
+/* Drops each message that an edited text replaced, if the program ended before it removed the message. */
 static void drop_superseded(struct migration *migration)
 {
     for (guint i = 0; i < migration->items->len; i++) {
@@ -300,7 +300,7 @@ static int read_digest(struct migration *migration, struct old_item *attachment)
     return error;
 }
 
-/* Returns an attachment with this content, or NULL. Prefers a hidden one, which exists only for messages. */
+/* Returns an attachment with this content, or NULL. Prefers a hidden item, which exists only for messages. */
 static struct old_item *find_bound(struct migration *migration, int64_t content)
 {
     struct old_item *found = NULL;

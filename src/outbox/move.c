@@ -313,7 +313,7 @@ struct moving_in {
     char *bytes;
     size_t len;
     struct item *target;     /* claimed; or NULL */
-    struct outbox_stat stat; /* of the new item, when it was moved in */
+    struct outbox_stat stat; /* attributes of the new item at the move */
     char *reason;
 };
 

@@ -228,9 +228,9 @@ int outbox_retry(struct outbox *outbox, const char *name);
 struct outbox_status {
     size_t queued;           /* messages that wait to be handed in, or are handed in and not settled */
     size_t uploading;        /* attachments not yet uploaded */
-    size_t failed;           /* in failed/ */
-    size_t sent;             /* in sent/ */
-    int64_t sent_today;      /* this UTC day, from this state directory */
+    size_t failed;           /* items in failed/ */
+    size_t sent;             /* messages in sent/ */
+    int64_t sent_today;      /* emails sent this UTC day from this state directory */
     int64_t daily_limit;     /* emails per UTC day; -1: no limit */
     int64_t next_attempt_ms; /* realtime of the next attempt; 0: no item waits for a time */
     bool is_paused;          /* the queue waits for the key or the service */

@@ -60,8 +60,8 @@ static bool is_refusal(const struct service_result *result)
            result->http_status == HTTP_FORBIDDEN || result->http_status == HTTP_PROXY_LOGIN;
 }
 
-/* A refusal by another server, a 403 or a 404 may concern all items: then the item waits. If a list succeeds,
- * the refusal concerns only this item, which would otherwise wait for ever and hold up all others. */
+/* A refusal by another server, a 403 or a 404 may concern all items: then the item waits, unless a list
+ * succeeds. If it does, the refusal concerns this item alone, which must not hold up all others for ever. */
 static enum attempt_meaning find_meaning(struct outbox *outbox, const struct service_result *result,
                                          struct cancel *cancel)
 {
@@ -171,8 +171,8 @@ static void settle_local_failure(struct attempt *attempt, int error)
 }
 
 /* Returns true if the message may be tried. If the store's last list failed, or must_ask_list is set, asks
- * for a list first: a server in the service's place cannot lose a message by answering it. If the list fails,
- * the message waits. */
+ * for a list first, because a message that another server accepts in the service's place is lost. If the list
+ * fails, the message waits. */
 static bool may_send(struct attempt *attempt)
 {
     struct outbox *outbox = attempt->outbox;

@@ -119,9 +119,9 @@ void send_queue_wake(struct item *item)
 
 enum {
     UNAUTHORIZED_MS = 60 * 1000, /* the user may replace the key at any time */
-    REST_MS = 500,       /* a worker begins the next message sooner, so a queue is sent without rests */
+    REST_MS = 500,       /* from an answer to a rest; a worker that has more messages sends the next sooner */
     ALONE_MS = 2 * 1000, /* how long others wait for the first try after a rest */
-    TRY_MS = 40 * 1000,  /* longer than a stalled request, shorter than a long upload on a slow line */
+    TRY_MS = 40 * 1000,  /* likewise in a suspension; longer than a stalled request, not than a slow upload */
 };
 
 void suspension_init(struct suspension *suspension, bool is_careful)

@@ -50,7 +50,7 @@ struct item *send_queue_find_quiet(const struct send_queue *queue, const struct 
 struct item *send_queue_find(const struct send_queue *queue, const struct item_table *table,
                              enum item_kind kind, int64_t now_ms, int64_t *ret_until_ms);
 
-/* Returns the first file that the message bound and waits for, because attachments/ uploads it; or NULL. */
+/* Returns the first file that the message bound and that attachments/ is still to upload; or NULL. */
 struct item *send_queue_find_upload(const struct item_table *table, const struct item *message);
 
 /* Makes the item's next attempt due now, or directly after the attempt under way. */

@@ -20,8 +20,8 @@
 #include "outbox/send_queue.h"
 
 enum {
-    AT_START = 4,                 /* threads; more start as they are busy */
-    HAND_INS_MAX = 32,            /* messages per transaction */
+    AT_START = 4,                 /* threads at the start; more start while all are busy */
+    HAND_INS_MAX = 32,            /* messages handed in by one transaction */
     HAND_IN_AGAIN_MS = 10 * 1000, /* from a failure of the disk or the memory to the next try */
     AT_MOST_OF_A_KIND = 16,       /* messages under way at a time; likewise uploads */
     STOP_GRACE_MS = 3000,
@@ -39,7 +39,7 @@ struct worker {
 struct worker_threads {
     struct outbox *outbox;
     struct worker workers[ITEM_KINDS * AT_MOST_OF_A_KIND + 1]; /* + 1: one hands in while all others work */
-    unsigned int started; /* protected by outbox->lock, like all below; fixed once outbox->is_stopping */
+    unsigned int started; /* threads, fixed once is_stopping; protected by outbox->lock, like all below */
     unsigned int running;
     unsigned int busy[ITEM_KINDS]; /* number of workers that have an item of this kind */
 };

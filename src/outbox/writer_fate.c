@@ -118,7 +118,7 @@ enum writer_fate writer_fate_read(pid_t pid)
         return WRITER_LIVES;
     if (!read_proc(pid, "stat", content, sizeof(content)))
         return WRITER_UNSEEN;
-    /* Unlike the folder, its files belong to root as soon as an exiting task has freed its memory. */
+    /* The folder keeps its owner; its files belong to root once an exiting task has freed its memory. */
     snprintf(path, sizeof(path), "/proc/%d", (int)pid);
     bool is_own = stat(path, &status) == 0 && status.st_uid == geteuid();
     bool can_trace = (read_status(getpid(), "\nCapEff:", 16) >> CAPABILITY_PTRACE & 1) != 0;

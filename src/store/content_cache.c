@@ -27,14 +27,13 @@
 enum {
     PACKED_MAX_BYTES = 1000 * 1000 * 1000, /* SQLite's limit for a value */
     CHUNK_BYTES = 64 * 1024,
-    LEVEL = 1, /* zlib's compression level; level 6 makes texts 8 % shorter in twice the time */
+    LEVEL = 1,                /* zlib's level; level 6 makes texts 8 % shorter in twice the time */
     USE_INTERVAL_S = 60 * 60, /* a use of a settled part is written only if the last written use is older */
     AGAIN_INTERVAL_S = 60,    /* likewise for a passing part, which its first reader may still be reading */
     ROW_BYTES = 100,          /* size of a part's row without its bytes */
     SETTLED_PERCENT = 90,     /* of the bound: a new part is settled if all parts then take no more */
     LEFT_PERCENT = 95,        /* of the bound: once all parts exceed it, parts are removed down to this */
-    PASSING_PERCENT =
-        5, /* of the bound: this much of the passing parts is removed only after settled parts */
+    PASSING_PERCENT = 5,      /* of the bound: this much of passing parts is removed after settled parts */
 };
 
 /* ---------------------------------------------------------------- serialized texts */

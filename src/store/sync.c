@@ -45,7 +45,7 @@ enum {
     BACKOFF_MIN_MS = 1000,
     BACKOFF_MAX_MS = 10 * 1000, /* the longest backoff, unless the poll interval is longer */
     SETTLE_MS = 500, /* pause after a change of the network, which the kernel reports in several steps */
-    /* pause between polls after changes of the network while online: router advertisements, containers */
+    /* pause between polls after network changes while online; routers and containers cause many changes */
     NETWORK_PACE_MS = 10 * 1000,
     JITTER_PARTS = 10, /* the poll interval varies by up to a tenth, either way */
     REQUESTS_PACE_MS = 250,

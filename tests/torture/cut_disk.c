@@ -13,14 +13,14 @@
 enum {
     SECTOR = 512,
     BLOCK = 4096,
-    EXHAUSTIVE_MAX = 64, /* if a cut has no more states, all are made */
+    EXHAUSTIVE_MAX = 64, /* if a cut may leave at most this many states, all are made */
     CUTS_MAX = 6,        /* positions at which one write is cut */
     RANDOM_STATES = 10,
 };
 
 /* A change of a file's bytes: a write, or another size (bytes NULL). */
 struct change {
-    uint64_t offset; /* or the size */
+    uint64_t offset; /* of a write; or the new size */
     size_t len;
     const unsigned char *bytes;
 };
@@ -48,7 +48,7 @@ struct name_change {
     size_t from;
     struct file *file;
     struct file *other;
-    bool is_path_durable; /* the folder of `path` was fsynced since then */
+    bool is_path_durable; /* the folder of `path` was fsynced after the change */
     bool is_from_durable;
 };
 
@@ -56,8 +56,8 @@ struct name_change {
 struct sync {
     uint64_t id;
     struct file *file; /* NULL for all files */
-    GArray *counts;    /* of the file alone, or of all files: changes so far */
-    guint names;       /* changes of names so far */
+    GArray *counts;    /* numbers of changes of the file, or of each file, when the fsync began */
+    guint names;       /* number of changes of names when the fsync began */
 };
 
 struct disk {
@@ -73,7 +73,7 @@ struct disk {
     GPtrArray *syncs;           /* of struct sync, those under way */
 };
 
-/* The part of a change that has reached the disk: bytes from `from` to `to`. A new size has if to > 0. */
+/* The part of a change that has reached the disk: bytes from `from` to `to`; of a new size all if to > 0. */
 struct part {
     size_t from;
     size_t to;
@@ -554,7 +554,7 @@ static uint64_t full_size(const struct file_state *at)
 
 static void make_bytes(struct file_state *at)
 {
-    guint last_made = 0; /* index + 1 */
+    guint last_made = 0; /* index of the last change that is made, plus 1; 0: none */
     at->bytes = g_byte_array_sized_new(at->file->base->len + BLOCK);
     g_byte_array_append(at->bytes, at->file->base->data, at->file->base->len);
     for (guint i = 0; i < at->parts->len; i++)
@@ -707,7 +707,7 @@ static void set_random(struct disk_state *state, GRand *random)
     }
 }
 
-/* Visits all states if they are few. */
+/* Visits all states if they are few, else returns false. */
 static bool visit_all(struct disk_state *state, disk_visitor visit, void *context)
 {
     guint names = state->pending->len;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A disk on which every change takes effect at some time after it was made, and an fsync reports that it has.
+ * A disk on which every change takes effect at some time after it was made, at the latest by an fsync's end.
  * It is fed with the records of tests/torture/record_preload.c, and makes the states in which a power cut
  * after the last record may leave the files:
  *
@@ -34,8 +34,7 @@ void disk_free(struct disk *disk);
  * Return: 0; -EINVAL if this is no record of the recorder; -ENOTSUP if the model lacks this change. */
 int disk_apply(struct disk *disk, const char *record, const void *bytes);
 
-/* Calls `visit` for the states after a cut now, some of which may be equal. `seed` decides the random ones.
- */
+/* Calls `visit` for the states that a cut now may leave, some equal. `seed` decides the random states. */
 void disk_visit_states(struct disk *disk, uint64_t seed, disk_visitor visit, void *context);
 /* Calls `visit` once, for the state in which all changes are made. */
 void disk_visit_newest(struct disk *disk, disk_visitor visit, void *context);

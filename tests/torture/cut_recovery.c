@@ -94,7 +94,7 @@ GArray *tokens_find(const char *text, size_t len)
 /* ---------------------------------------------------------------- a service that accepts everything */
 
 struct service {
-    struct mail_service base; /* first */
+    struct mail_service base; /* must be first: the outbox has a pointer to it */
     pthread_mutex_t lock;
     GArray *sent; /* this and the following fields are protected by lock */
     guint ids;
@@ -242,7 +242,7 @@ static void found_file_clear(gpointer data)
     g_free(file->error);
 }
 
-/* Records the attachments in a file, and the last of its other texts, of which those before it are parts. */
+/* Records the attachments in a file and, as one whole, its other texts, under the token of the last one. */
 static void note_tokens(struct recovered *recovered, const char *bytes, size_t len,
                         const struct found_file *as)
 {

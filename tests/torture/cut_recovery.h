@@ -39,13 +39,13 @@ struct found_file {
 };
 
 struct recovered {
-    char *failure;     /* the reason if it could not be opened or did not settle; else NULL */
+    char *failure;     /* why the outbox could not be opened or did not settle; else NULL */
     GArray *sent;      /* of struct sent, in order of arrival */
     GArray *files;     /* of struct found_file */
-    guint sent_at_end; /* number of those in `sent` that came after the second opening */
+    guint sent_at_end; /* number of members of `sent` that came after the second opening */
 };
 
-/* Changes the state directory `path`. Looks for files after the last opening. Never returns NULL. */
+/* Recovers the state directory `path`, and lists its files after the last opening. Never returns NULL. */
 struct recovered *recover(const char *path, bool is_trusted, bool is_opened_again);
 /* NULL-safe. */
 void recovered_free(struct recovered *recovered);

@@ -24,13 +24,13 @@
  *   mark again T          it may be sent once more
  *   received KEY REQUEST  the service accepted this request (JSON)
  *
- * A mark is written after the call that it is about returned, so the promise applies already before the mark.
+ * Each mark is written once its call has returned, so the promise applies already before the mark.
  * After each line, the states that the disk may be in (cut_disk.h) are made in DIR, recovered
  * (cut_recovery.h), and compared with the marks so far and with all that the service received.
  *
  * --state names the directory that was recorded; it must equal the records. --every checks each Nth line
  * only.
- * --cut checks this state alone, and leaves it in DIR: as `cut` before recovery, and as `state` afterwards.
+ * --cut checks one state alone, and leaves it in DIR: as `cut` before recovery, and as `state` afterwards.
  * Exits with 1 when a message was lost, doubled, halved or cannot be explained.
  */
 #include <errno.h>
@@ -52,7 +52,7 @@
 
 enum {
     SHOWN_MAX = 3, /* findings of one kind that are printed */
-    REOPENED = 4,  /* one state in four is opened twice, because that takes twice the time */
+    REOPENED = 4,  /* only one state in four is opened twice, because that takes twice the time */
 };
 
 enum level {
@@ -83,7 +83,7 @@ struct promise {
 struct delivery {
     char *token;
     char *key;
-    char *fault; /* a reason; NULL if the message is whole */
+    char *fault; /* why the message is not whole; NULL if it is */
 };
 
 enum finding {
@@ -105,12 +105,12 @@ struct outcome {
 struct checker {
     const char *work;
     guint every;
-    guint64 only_line; /* 0 for all */
+    guint64 only_line; /* the line to check; 0 for all lines */
     guint only_number;
     char *log; /* the whole file */
     struct disk *disk;
     GHashTable *promises; /* token -> struct promise */
-    GPtrArray *order;     /* of the promises */
+    GPtrArray *order;     /* struct promise, in the order of the texts */
     GArray *received;     /* of struct delivery */
     bool is_trusted;
     bool is_ready;
@@ -118,7 +118,7 @@ struct checker {
     GHashTable *judged;   /* hashes of state and marks together */
     guint64 line;         /* number of the current record, from 1 */
     const char *record;
-    guint number;  /* of the state at this line, from 1 */
+    guint number;  /* number of the state at this line, from 1 */
     guint64 marks; /* number of lines that changed the promises or what was received */
     guint64 states, cuts;
     guint64 findings[FINDINGS];

@@ -41,7 +41,7 @@ import scripted_server  # noqa: E402
 
 BUILD = os.environ.get("BUILD", os.path.join(REPOSITORY, "build"))
 SETTLE_S = 60
-OLD_RATE = 0.15  # of the sessions begin with a spool of version 0.2
+OLD_RATE = 0.15  # share of the sessions that begin with a spool of version 0.2
 RECORDED = ":spool:drafts:"
 FAULTS = ("503:1", "400:subject", "reset-after", "lost", "done-500", "reset-before")
 UPLOAD_FAULTS = ("503:1", "reset-after", "lost", "reset-before")
@@ -323,10 +323,10 @@ class Message:
         self.name = name
         self.recipients = 0
         self.attached = {}  # name: token
-        self.is_plain = False  # then text can be appended
+        self.is_plain = False  # if true, text can be appended
         self.folder = "drafts"
         self.level = "free"  # the promise (power_cuts.c)
-        self.state = None  # of its receipt in failed/
+        self.state = None  # the state in its receipt in failed/
         self.may_be_interrupted = False  # the daemon was killed after the close, before it accepted the file
 
 

@@ -88,8 +88,7 @@ static const char *part_of_fd(int fd, char path[PATH_SIZE])
     return path_of_fd(fd, path) ? part_below_root(path) : NULL;
 }
 
-/* Does the same for a path whose last component need not exist. Symbolic links in its folders are followed.
- */
+/* Does so for a path whose last component need not exist. Follows symbolic links in its folders. */
 static const char *part_of_name(int dir_fd, const char *name, char path[PATH_SIZE])
 {
     char parent[PATH_SIZE];
@@ -261,7 +260,7 @@ int syncfs(int fd)
 
 /* ---------------------------------------------------------------- bytes */
 
-/* `offset` is -1 for the descriptor's own. `call` makes the system call. */
+/* `offset` is -1 for the descriptor's own offset. `call` makes the system call. */
 static ssize_t write_recorded(int fd, off_t offset, const struct iovec *bytes, int bytes_len)
 {
     char path[PATH_SIZE];
@@ -426,7 +425,7 @@ __attribute__((constructor)) static void note_loaded(void)
     is_loaded = true;
 }
 
-/* AddressSanitizer makes the folder of its log before it can be called itself, as by snprintf(). */
+/* AddressSanitizer calls this to make its log's folder, before it can check functions such as snprintf(). */
 int mkdirat(int dir_fd, const char *name, mode_t mode)
 {
     char path[PATH_SIZE];

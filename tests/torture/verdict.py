@@ -101,7 +101,7 @@ class Verdict:
         self.recipients = recipients
         self.messages = messages
         self.shown = shown
-        self.kills = kills  # times
+        self.kills = kills  # times of the kills
         self.wrongs = collections.defaultdict(list)
         self.failed = collections.Counter()
         self.delivered = 0

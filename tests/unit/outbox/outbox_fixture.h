@@ -243,7 +243,7 @@ static inline int move(struct fixture *fixture, int from, const char *name, int 
     return error;
 }
 
-/* Opens an attachment as the kernel does, which looks the name up again after ESTALE, once. */
+/* Opens an attachment as the kernel does: after ESTALE it looks the name up again, once. */
 static inline int open_attached(struct fixture *fixture, const char *name, int flags,
                                 struct outbox_handle **ret_handle)
 {

@@ -37,7 +37,7 @@ static void put(struct fixture *fixture, const char *content)
     put_as(fixture, "a.txt", content);
 }
 
-/* Returns true after the 503 of m.eml was recorded: the time of its next attempt is set before that. */
+/* Returns true once the 503 for m.eml is recorded, which happens after its next attempt got a time. */
 static bool waits_for_service(struct fixture *fixture)
 {
     LOCK_GUARD(&fixture->outbox->lock);

@@ -137,7 +137,7 @@ static void take_over(const char *point)
         if (i == 0)
             fixture_close(fixture);
     }
-    /* If its user sends it again, it keeps its key. */
+    /* A message that its user sends again keeps its key. */
     assert_int_equal(move(fixture, FAILED, "unknown", OUT, "unknown"), 0);
     assert_int_equal(settle(fixture), 0);
     assert_int_equal(count_calls(fixture, "send " KEY(2)), 1);

@@ -174,7 +174,7 @@ static void close_as(struct outbox_handle *handle, pid_t pid)
     outbox_release(handle);
 }
 
-/* In any order of their writes, the text is not the text of either writer. */
+/* Whatever the order of the writes, the text in the file is neither writer's text. */
 FIXTURE_TEST(a_text_of_two_writers_is_never_sent)
 {
     static const int flags[] = {O_WRONLY, O_WRONLY | O_TRUNC, O_WRONLY | O_APPEND};
@@ -459,7 +459,7 @@ FIXTURE_TEST(files_open_at_a_crash_are_interrupted)
     assert_int_equal(outbox_flush(handle, 0), 0);
     assert_int_equal(outbox_flush(swap, 0), 0);
 
-    /* A second outbox on a copy of the present spool plays the program after a power cut. */
+    /* A second outbox, on a copy of the present spool, acts as the program after a power cut. */
     struct temp_dir other;
     temp_dir_init(&other);
     char command[700];

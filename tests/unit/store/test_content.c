@@ -200,7 +200,7 @@ TEST(an_unanswered_probe_ends_after_half_a_minute)
     struct reader patient = {.fixture = &fixture};
     assert_int_equal(pthread_create(&thread, NULL, sync_it, &patient), 0);
     fake_service_wait_at_gate(fixture.fake, FAKE_GET_CONTENT, 1);
-    fake_clock_await_waiters(&fixture.clock, 2); /* for the end of the sync, and of the probe */
+    fake_clock_await_waiters(&fixture.clock, 2); /* one for the end of the sync, one for that of the probe */
     fake_clock_advance(&fixture.clock, 29 * 1000);
     assert_false(patient.is_done);
     fake_clock_advance(&fixture.clock, 1000);
@@ -428,7 +428,7 @@ TEST(a_transfer_without_readers_is_not_begun)
 {
     enum {
         AT_ONCE = 16,
-        APART = 10 /* so that nothing is fetched ahead */
+        APART = 10 /* positions between the emails that are read, so that nothing is fetched ahead */
     };
     struct store_fixture fixture;
     struct cancel cancel;
@@ -731,7 +731,7 @@ static void small_cache_close(struct small_cache *small)
     cache_release(&small->cache);
 }
 
-/* Stores a part under this number, which takes PART_BYTES with its row. */
+/* Stores under this number a part that takes PART_BYTES with its row. */
 static void put(struct small_cache *small, int64_t number)
 {
     char random[PART_BYTES];

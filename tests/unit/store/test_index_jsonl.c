@@ -232,7 +232,7 @@ TEST(the_next_sync_restores_damaged_records)
     assert_int_equal(fixture_sync(&fixture), 0);
     _cleanup_free_ char *after = read_now_by(&fixture, "alice@inbox.example", 4 << 20);
     assert_string_equal(after, before);
-    /* The sync after that fetches nothing. */
+    /* A further sync fetches nothing. */
     unsigned int delivered = fake_service_count_delivered(fixture.fake);
     assert_int_equal(fixture_sync(&fixture), 0);
     assert_int_equal(fake_service_count_delivered(fixture.fake), delivered);

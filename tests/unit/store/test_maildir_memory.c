@@ -384,7 +384,7 @@ TEST_WITH(the_time_of_a_folder_changes_with_its_mail, set_up, tear_down)
     /* A sync without changes changes no time. */
     assert_int_equal(see(fixture, "ab", 0), 0);
     assert_memory_equal(state_of(fixture).changed_ns, before.changed_ns, sizeof(before.changed_ns));
-    /* Each change within the same millisecond gets another time. */
+    /* Changes within the same millisecond get different times. */
     assert_int_equal(mark(fixture, 1, MAILDIR_CUR, 'S'), 0);
     struct maildir_state moved = state_of(fixture);
     assert_true(moved.changed_ns[MAILDIR_NEW] > before.changed_ns[MAILDIR_NEW]);

@@ -625,7 +625,7 @@ TEST(requests_during_a_pass_share_the_next_pass)
         store_request_sync(fixture.store, i % 2 == 0 ? "in-1" : "unknown");
     fake_clock_advance(&fixture.clock, 250);
     fake_service_open_gate(fixture.fake, FAKE_LIST_EMAILS);
-    /* The lists of the first sync, at the gate, of all emails, and of the inbox. */
+    /* Four lists: by the first sync, at the gate, of all emails, and of the inbox. */
     fake_service_wait_count(fixture.fake, FAKE_LIST_EMAILS, 4);
     store_stop(fixture.store);
     assert_int_equal(fake_service_count(fixture.fake, FAKE_LIST_EMAILS), 4);
@@ -975,7 +975,7 @@ TEST(a_poll_reports_a_damaged_record)
 TEST(a_refused_limit_is_raised_again_later)
 {
     enum {
-        REFUSALS = 6 /* until the largest limit that is not refused is found */
+        REFUSALS = 6 /* limits that are refused before the largest accepted one is found */
     };
     struct store_fixture fixture;
     struct store_status status;
