@@ -100,7 +100,7 @@ int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim 
         return error;
     }
     item->claim = claim;
-    if (item->is_called_off) { /* an upload that was cancelled for a change is due again at once */
+    if (item->is_called_off) { /* an upload that a change cancelled is due again at once */
         item->is_called_off = false;
         item->schedule.due_ms = 0;
         backoff_reset(&item->schedule.backoff);

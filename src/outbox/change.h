@@ -90,9 +90,9 @@ void outbox_notify_path(struct outbox *outbox, enum event_kind kind, const char 
 /* ================================================================ claims */
 
 /* Claims the item: no other thread changes it until claim_release_locked(), which drops the claim's
- * reference. CLAIM_DISK waits for another thread's claim for the disk, and for an upload, which it cancels
- * (an upload can be repeated). CLAIM_SERVICE does not wait; the item must be unclaimed. Returns 0; -EBUSY:
- * the message is at the service; -ENOENT: the item was removed. */
+ * reference. CLAIM_DISK waits while another thread has claimed the item for the disk or binds its content,
+ * and for an upload, which it cancels (an upload can be repeated). CLAIM_SERVICE does not wait; the item must
+ * be unclaimed. Returns 0; -EBUSY: the message is at the service; -ENOENT: the item was removed. */
 int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim claim);
 void claim_release_locked(struct outbox *outbox, struct item *item);
 void claim_release(struct outbox *outbox, struct item *item); /* NULL-safe */

@@ -181,7 +181,7 @@ struct open_file {
     pid_t wrote[ITEM_WRITERS_MAX];
     size_t wrote_len;        /* ITEM_WRITERS_MAX + 1: an unknown process wrote, or too many did */
     unsigned int first_open; /* number of the opening through which the content was first written; 0: none */
-    pid_t first_opener;      /* the process that made that opening */
+    pid_t first_opener;      /* the process that made the opening `first_open` */
 };
 
 struct item {
@@ -212,7 +212,8 @@ enum outbox_folder item_folder(const struct item *item);
 void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox_stat *ret);
 /* Returns true if the content may have been sent already under the item's key. */
 bool item_may_have_been_sent(const struct item *item);
-/* Returns true if the item must not be edited: it is at the service, or the service may have accepted it. */
+/* Returns true for a message that is at the service, or may have been sent since its hand-in: do not edit it.
+ */
 bool item_is_busy(const struct item *item);
 /* Reads size and mtime from the content's descriptor `fd`. */
 void item_update_stat(struct item *item, int fd);

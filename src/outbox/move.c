@@ -98,7 +98,7 @@ static int claim_pair_locked(struct renaming *renaming, const char *name, bool i
     return error;
 }
 
-/* Returns why the item may not move to the other folder, or replace the item there; NULL if it may. */
+/* Returns why the item may not get the new folder and name, or replace the target; NULL if it may. */
 static const char *find_objection(const struct renaming *renaming, int *ret_error)
 {
     const struct item *item = renaming->item;

@@ -130,7 +130,7 @@ struct inbox_table {
 /* Size of the account in memory and on the disk, including records that were removed since the start. */
 struct index_size {
     size_t emails;
-    uint64_t bytes; /* of the records of emails and inboxes */
+    uint64_t bytes; /* size of the records of emails and inboxes */
 };
 
 enum {

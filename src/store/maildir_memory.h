@@ -40,7 +40,7 @@ enum maildir_folder {
 };
 
 struct maildir_mail {
-    unsigned char digest[MAILDIR_DIGEST_BYTES]; /* of the email's id */
+    unsigned char digest[MAILDIR_DIGEST_BYTES]; /* digest of the email's id */
     int64_t epoch_s;                            /* the email's date when it was first seen */
     int64_t size;                               /* bytes of the raw message; -1 if not known yet */
     uint64_t flags;                             /* maildir_name.h */

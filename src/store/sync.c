@@ -68,7 +68,7 @@ struct sync_round {
     unsigned int lost;          /* index.lost when the round began */
     bool has_list;              /* the last request for the list of inboxes succeeded */
     int64_t inboxes_due_ms;     /* monotonic time of the next request for the list of inboxes */
-    struct listing_state state; /* of the listing of all mail at once */
+    struct listing_state state; /* state of the listings of all mail at once */
 };
 
 struct sync {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Clocks that run ahead, for tests: loaded by LD_PRELOAD, it adds as many seconds to CLOCK_MONOTONIC and
- * CLOCK_BOOTTIME as the file that CLOCK_AHEAD names has bytes. A wait that has begun is not affected.
+ * Makes clocks run ahead, for tests. Loaded by LD_PRELOAD, it adds a second to CLOCK_MONOTONIC and to
+ * CLOCK_BOOTTIME for each byte of the file that CLOCK_AHEAD names. A wait that has begun is not affected.
  */
 #include <stdlib.h>
 #include <sys/stat.h>

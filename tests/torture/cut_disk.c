@@ -68,7 +68,7 @@ struct disk {
     GArray *folders;            /* of size_t: the number of each path's folder; "." is its own */
     GArray *names;              /* of struct name_change, all so far */
     guint durable_name_changes; /* number of changes at the start of `names` that are durable */
-    GPtrArray *durable_names;   /* by number of path: the file after these changes, or NULL */
+    GPtrArray *durable_names;   /* by number of path: the file after the durable changes, or NULL */
     GPtrArray *newest;          /* by number of path: the file after all changes of names, or NULL */
     GPtrArray *syncs;           /* of struct sync, those under way */
 };

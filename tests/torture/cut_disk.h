@@ -12,7 +12,7 @@
  *   reached the disk, with or without those before it. A change takes effect as a whole: a rename leaves one
  *   name. A rename from one folder to another is certain when both were fsynced.
  *
- * All states are made if they are few. If not, these are: all old, all new, each single change missing, each
+ * All states are made if they are few, otherwise some: all old, all new, each single change missing, each
  * single change made, each write cut at some of its sectors, and some states at random.
  */
 #ifndef INBOXFS_TESTS_CUT_DISK_H
@@ -30,7 +30,7 @@ typedef void (*disk_visitor)(void *context, const struct disk_state *state);
 struct disk *disk_new(void);
 void disk_free(struct disk *disk);
 
-/* Takes one record, without its line end. `bytes` are those of a write, and must live as long as the disk.
+/* Takes one record, without its line end. `bytes`: what a write wrote; they must live as long as the disk.
  * Return: 0; -EINVAL if this is no record of the recorder; -ENOTSUP if the model lacks this change. */
 int disk_apply(struct disk *disk, const char *record, const void *bytes);
 

@@ -34,8 +34,8 @@ struct found_file {
     bool is_whole;
     char *folder; /* outbox, sent, failed, attachments, drafts, or quarantine */
     char *name;
-    char *state; /* in the receipt; NULL if there is no receipt */
-    char *error; /* likewise */
+    char *state; /* the state in the receipt; NULL if there is no receipt */
+    char *error; /* the error in the receipt, or NULL */
 };
 
 struct recovered {
