@@ -159,8 +159,9 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, int flags, pid_t pi
  * -errno. */
 int outbox_read_receipt(struct outbox *outbox, uint64_t number, struct strbuf *out);
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset);
-/* Writes all bytes and returns `len`, or an error; after a failed write the item is never sent. -EBUSY: as
- * outbox_open_item(); -EFBIG: the file would be longer than its kind allows; or the disk's error. */
+/* Writes all bytes and returns `len`, or an error. -EBUSY: as outbox_open_item(); -EFBIG: the file would be
+ * longer than its kind allows; or the disk's error. After -EFBIG and the disk's error a message is not sent.
+ */
 ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid);
 /* Allocates as fallocate(2). -EOPNOTSUPP: `mode` has a flag other than FALLOC_FL_KEEP_SIZE. */
 int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t len);
@@ -174,7 +175,7 @@ int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timesp
  * Returns 0 or -errno. */
 int outbox_flush(struct outbox_handle *handle, pid_t pid);
 int outbox_sync_file(struct outbox_handle *handle);
-/* Returns true if a successful close(2) followed the last write. */
+/* Returns true if nothing was written through the handle after its last successful close(2). */
 bool outbox_is_flushed(const struct outbox_handle *handle);
 /* Handles the last close of an open(2). If no other writer is left, a message begins to wait, durably, and an
  * attachment is handed in. Waits for the disk. Consumes the handle. */

@@ -199,8 +199,8 @@ static void notify_item(const struct index *index, const struct batch_item *item
     index_notify_event(index, EVENT_MAIL, path, email_entry_id(&item->entry), NULL);
 }
 
-/* The emails of an inbox that is being backfilled are reported as one change of the inbox. `inbox_name` is
- * NULL for sent mail. */
+/* The new emails of an inbox that is being backfilled are reported as one change of the inbox. `inbox_name`
+ * is NULL for sent mail. */
 static void notify_batch(const struct email_batch *batch, const struct index *index, const char *inbox_name,
                          bool is_backfilling)
 {
