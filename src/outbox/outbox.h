@@ -160,8 +160,7 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, int flags, pid_t pi
 int outbox_read_receipt(struct outbox *outbox, uint64_t number, struct strbuf *out);
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset);
 /* Writes all bytes and returns `len`, or an error. -EBUSY: as outbox_open_item(); -EFBIG: the file would be
- * longer than its kind allows; or the disk's error. After -EFBIG and the disk's error a message is not sent.
- */
+ * longer than its kind allows; or the disk's error. After the last two a message is never sent. */
 ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid);
 /* Allocates as fallocate(2). -EOPNOTSUPP: `mode` has a flag other than FALLOC_FL_KEEP_SIZE. */
 int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t len);

@@ -274,8 +274,8 @@ static void upload_part(struct attempt *attempt, size_t part, char **ret_id, str
     service->ops->upload(service, &request, attempt->cancel, ret_id, ret);
 }
 
-/* Uploads a piece, unless the pool has the file already, and records its id. Without an id, settles the
- * message and returns -errno. */
+/* Uploads a piece, unless the pool has the file already, and records its id. On failure queues or fails the
+ * message, and returns -errno. */
 static int upload_piece(struct attempt *attempt, size_t index)
 {
     const struct row *row = &attempt->item->row;

@@ -70,8 +70,8 @@ struct spool_head {
 };
 int spool_read_head(struct spool *spool, struct spool_head *ret);
 
-/* Calls `visit` with each row, in order of position. `visit` may take ownership of the row's members, and
- * sets these to NULL. An error of `visit` ends the walk and is returned. */
+/* Calls `visit` with each row, in order of position; a sent message has no pieces. `visit` may take ownership
+ * of the row's members, and sets them to NULL. An error of `visit` ends the walk and is returned. */
 int spool_load(struct spool *spool, int (*visit)(void *context, struct row *row), void *context);
 
 /* In a turn: records that the older files were converted. */
@@ -95,7 +95,7 @@ int spool_renew_content(struct spool *spool, uint64_t number, bool *ret_is_renew
 /* Renames a file into the spool as the content of `number`, durably in both folders. On an error the file
  * stays where it was. */
 int spool_move_in(struct spool *spool, uint64_t number, int dir_fd, const char *name);
-/* Renames the content of `number` out of the spool, durably. `flags`: RENAME_NOREPLACE or 0. */
+/* Renames the content out of the spool, and syncs both folders (or logs). `flags`: RENAME_NOREPLACE or 0. */
 int spool_move_out(struct spool *spool, uint64_t number, int dir_fd, const char *name, unsigned int flags);
 /* Removes the content durably. After an error the content may still exist. */
 int spool_unlink_content(struct spool *spool, uint64_t number);
@@ -104,8 +104,8 @@ void spool_discard_content(struct spool *spool, uint64_t number);
 /* Removes the contents of the pieces of `from` that `except` (may be NULL) does not have. */
 void spool_remove_pieces(struct spool *spool, const struct row *from, const struct row *except);
 
-/* Calls `visit` with each file but the database and the version; `number` is 0 unless the file is a content.
- * An error of `visit` ends the walk. */
+/* Calls `visit` with each file but the database, the version and the quarantine; `number` is 0 unless the
+ * file is a content. An error of `visit` ends the walk. */
 int spool_scan(struct spool *spool, int (*visit)(void *context, const char *name, uint64_t number),
                void *context);
 /* Moves a file into the folder "quarantine", under another name if its own is taken there, and logs `why`. */
