@@ -103,8 +103,8 @@ void store_stop(struct store *store);
 /* NULL-safe. Call store_stop() first. */
 void store_free(struct store *store);
 
-/* Call when the network has changed or the machine woke up. Starts a sync soon, but not before the time that
- * the service asked for. Does not wait. */
+/* Call when the network has changed or the machine woke up. Polls soon, but not before the time that the
+ * service asked for; if there are no polls, checks an offline contact. Does not wait. */
 void store_network_changed(struct store *store);
 
 /* Each fills in *ret. Returns false if there is no such inbox or email, or it is gone. */

@@ -483,7 +483,7 @@ static void list_inbox(struct sync_pass *pass, uint32_t inbox, enum sync_depth d
         index_end_backfilling(index, inbox);
 }
 
-/* Lists the mail of all inboxes in one list. Adds the inboxes that emails name, and emails that name none. */
+/* Lists the mail of all inboxes in one list. Adds the inboxes that emails name, or the inbox of no name. */
 static void list_all_mail(struct sync_pass *pass, enum sync_depth depth, struct service_result *ret)
 {
     struct index *index = &pass->store->index;
