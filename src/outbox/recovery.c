@@ -104,7 +104,7 @@ static int drop_replaced(struct recovery *recovery)
 
 /* Discards a content that no row has: it was being moved in or out, or was linked for a message whose row did
  * not reach the disk, when the last run ended. Quarantines a foreign file, and a content whose number this
- * database never gave (the user may have put an older one here), unless another number has the same file. */
+ * database never gave (the user may have put back an older one), unless another number has the same file. */
 static int sweep_file(void *context, const char *name, uint64_t number)
 {
     struct recovery *recovery = context;

@@ -95,7 +95,7 @@ int spool_renew_content(struct spool *spool, uint64_t number, bool *ret_is_renew
 /* Renames a file into the spool as the content of `number`, durably in both folders. On an error the file
  * stays where it was. */
 int spool_move_in(struct spool *spool, uint64_t number, int dir_fd, const char *name);
-/* Renames the content out of the spool, and syncs both folders (or logs). `flags`: RENAME_NOREPLACE or 0. */
+/* Renames the content out of the spool. Only logs if an fsync fails. `flags`: RENAME_NOREPLACE or 0. */
 int spool_move_out(struct spool *spool, uint64_t number, int dir_fd, const char *name, unsigned int flags);
 /* Removes the content durably. After an error the content may still exist. */
 int spool_unlink_content(struct spool *spool, uint64_t number);

@@ -49,7 +49,7 @@ struct email_entry {
     uint32_t json_len;
     uint32_t line_len;   /* bytes of the line in index.jsonl, without the name */
     uint32_t seen_in;    /* the last listing that had the email; protected by write_lock alone */
-    uint32_t missing_ms; /* when a complete list first lacked the email (monotonic), or 0; like seen_in */
+    uint32_t missing_ms; /* when a complete list first lacked the email (monotonic), or 0; under write_lock */
     uint32_t inbox : 24; /* number of its inbox, at most STORE_SENT */
     bool is_gone : 1;
     bool is_quarantined : 1; /* the service holds the email back, so it is not listed with the others */
@@ -159,7 +159,7 @@ struct index {
     bool is_first_sync_unsaved;     /* is_first_sync_done is not in the cache; protected by write_lock */
     atomic_bool is_first_sync_done; /* store_knows_all_mail() */
     atomic_uint open_jsonl_files;   /* number of open index.jsonl files; records are deleted only while 0 */
-    atomic_uint lost; /* number of lost records; if there are any, the sync requests full answers */
+    atomic_uint lost;               /* number of lost records; if any, the sync requests full answers */
 };
 
 /* ---------------------------------------------------------------- lifecycle and reports */

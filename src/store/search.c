@@ -466,8 +466,8 @@ static bool is_requested(const struct search *search, const struct search_term *
     return false;
 }
 
-/* Keeps the first answer as it is. Intersects two complete or two truncated answers. Of one of each keeps the
- * complete one, since a truncated answer does not prove that an email lacks the term. */
+/* Keeps the first answer. Intersects two complete or two truncated answers. Of a complete and a truncated
+ * answer keeps only the complete one, since the other does not prove that an email lacks the term. */
 static void merge_group_hits(struct search_hits *found, struct search_hits *more, bool is_first)
 {
     bool is_truncated = found->is_truncated || more->is_truncated;

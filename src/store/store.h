@@ -80,7 +80,7 @@ struct store_config {
     bool adopt_state;               /* accept a cache that has no inbox of this key's account */
     uint64_t content_cache_bytes;   /* bound for cached content (store_content.h); 0 turns content off */
     struct store_listener listener; /* functions may be NULL */
-    struct event_listener events; /* for `mail`, `inbox`, `refused`, `offline`, `online`; or notify is NULL */
+    struct event_listener events;   /* `mail`, `inbox`, `refused`, `offline`, `online`; notify may be NULL */
 };
 
 /* Opens the cache (waits for the disk). A damaged cache is set aside, and a new one is filled. Return: 0;

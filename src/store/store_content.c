@@ -127,7 +127,7 @@ struct content_transfer {
     struct contents *contents;
     struct content_request request; /* owns its strings */
     pthread_cond_t done;
-    unsigned int references; /* by the job and each reader; protected by contents.lock, like all below */
+    unsigned int references; /* of the job and of each reader; protected by contents.lock, like all below */
     bool is_done;
     int error;                     /* valid when done */
     struct store_content *content; /* valid when done without an error */
@@ -214,7 +214,7 @@ static int load_part(struct contents *contents, const struct content_request *re
 
 /* ---------------------------------------------------------------- asking the service */
 
-/* The bound lets AHEAD_AT_ONCE unfinished files, which the cache does not count yet, fit into the cache. */
+/* Bounds a file so that AHEAD_AT_ONCE unfinished files, which the cache does not count yet, fit into it. */
 static uint64_t ahead_file_max_bytes(const struct contents *contents)
 {
     uint64_t share = contents->cache.max_bytes / AHEAD_AT_ONCE;

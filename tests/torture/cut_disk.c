@@ -20,7 +20,7 @@ enum {
 
 /* A change of a file's bytes: a write, or another size (bytes NULL). */
 struct change {
-    uint64_t offset; /* of a write; or the new size */
+    uint64_t offset; /* offset of a write; or the new size */
     size_t len;
     const unsigned char *bytes;
 };
@@ -73,7 +73,7 @@ struct disk {
     GPtrArray *syncs;           /* of struct sync, those under way */
 };
 
-/* The part of a change that has reached the disk: bytes from `from` to `to`; of a new size all if to > 0. */
+/* The part of a change that has reached the disk: bytes from `from` to `to`; a whole new size if to > 0. */
 struct part {
     size_t from;
     size_t to;

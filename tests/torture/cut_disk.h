@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A disk on which every change takes effect at some time after it was made, at the latest by an fsync's end.
+ * A disk on which every change takes effect some time after it was made, at the latest when an fsync ends.
  * It is fed with the records of tests/torture/record_preload.c, and makes the states in which a power cut
  * after the last record may leave the files:
  *

@@ -88,7 +88,7 @@ static const char *part_of_fd(int fd, char path[PATH_SIZE])
     return path_of_fd(fd, path) ? part_below_root(path) : NULL;
 }
 
-/* Does so for a path whose last component need not exist. Follows symbolic links in its folders. */
+/* Does part_below_root() for a path that need not exist. Follows symbolic links in its folders. */
 static const char *part_of_name(int dir_fd, const char *name, char path[PATH_SIZE])
 {
     char parent[PATH_SIZE];
@@ -425,7 +425,7 @@ __attribute__((constructor)) static void note_loaded(void)
     is_loaded = true;
 }
 
-/* AddressSanitizer calls this to make its log's folder, before it can check functions such as snprintf(). */
+/* AddressSanitizer calls this to make the folder of its log, before functions such as snprintf() work. */
 int mkdirat(int dir_fd, const char *name, mode_t mode)
 {
     char path[PATH_SIZE];
