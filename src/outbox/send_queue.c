@@ -121,7 +121,7 @@ enum {
     UNAUTHORIZED_MS = 60 * 1000, /* the user may replace the key at any time */
     REST_MS = 500,       /* from an answer to a rest; a worker that has more messages sends the next sooner */
     ALONE_MS = 2 * 1000, /* how long others wait for the first try after a rest */
-    TRY_MS = 40 * 1000, /* likewise in a suspension; longer than a stalled request, less than a slow upload */
+    TRY_MS = 40 * 1000,  /* likewise in a suspension; a stalled request ends sooner, a slow upload may not */
 };
 
 void suspension_init(struct suspension *suspension, bool is_careful)

@@ -33,7 +33,7 @@ enum {
     ROW_BYTES = 100,          /* size of a part's row without its bytes */
     SETTLED_PERCENT = 90,     /* of the bound: a new part is settled if all parts then take no more */
     LEFT_PERCENT = 95,        /* of the bound: once all parts exceed it, parts are removed down to this */
-    PASSING_PERCENT = 5, /* of the bound: passing parts up to this are removed only after settled parts */
+    PASSING_PERCENT = 5,      /* of the bound: passing parts up to this are removed after settled parts */
 };
 
 /* ---------------------------------------------------------------- serialized texts */

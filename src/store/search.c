@@ -466,8 +466,8 @@ static bool is_requested(const struct search *search, const struct search_term *
     return false;
 }
 
-/* Keeps the first answer. Intersects two complete or two truncated answers. Of a complete and a truncated
- * answer keeps only the complete one, since the other does not prove that an email lacks the term. */
+/* Keeps the first answer. Intersects two complete or two truncated answers. Otherwise keeps the complete
+ * answer: an email that a truncated answer lacks may have the term all the same. */
 static void merge_group_hits(struct search_hits *found, struct search_hits *more, bool is_first)
 {
     bool is_truncated = found->is_truncated || more->is_truncated;

@@ -86,7 +86,7 @@ struct read_stream {
     uint64_t used;    /* contents.stream_uses at the last use; 0 if never used */
 };
 
-/* What the service offers, as the last probe found. The number is in the cache, for the next mount. */
+/* The last probe's finding about the service. The number is in the cache, for the next mount. */
 enum content_ability {
     CONTENT_NONE,
     CONTENT_WITHOUT_RAW,

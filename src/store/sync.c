@@ -128,7 +128,7 @@ struct mail_listing {
     char *reason;         /* reason for `unread`; owned */
     unsigned int unknown; /* records of the last answer that were new or changed */
     unsigned int limit;   /* limit of the last request that was answered */
-    unsigned int count;   /* number of records in that answer */
+    unsigned int count;   /* number of records in the last answer */
     uint64_t before;      /* email_list.changes of the inbox when the listing began */
     uint64_t changes;     /* number of emails that the listing has changed */
     bool is_unchanged;    /* the last answer was "not modified" */
@@ -483,7 +483,7 @@ static void list_inbox(struct sync_pass *pass, uint32_t inbox, enum sync_depth d
         index_end_backfilling(index, inbox);
 }
 
-/* Lists the mail of all inboxes in one list. Adds the inboxes that emails name, or the inbox of no name. */
+/* Lists the mail of all inboxes in one list. Adds inboxes named by emails, and one for the other emails. */
 static void list_all_mail(struct sync_pass *pass, enum sync_depth depth, struct service_result *ret)
 {
     struct index *index = &pass->store->index;
