@@ -170,8 +170,8 @@ int index_open(struct index *index, struct clock *clock, const struct store_list
                const struct event_listener *events, struct cache *cache);
 void index_release(struct index *index);
 
-/* If the cache is damaged, replaces it by a new one (waits for the disk), and returns true. Records are
- * missing until the next complete lists restore them. */
+/* If the cache is damaged, tries to replace it by a new one (waits for the disk). Returns true if it did:
+ * then records are missing until the next complete lists restore them. */
 bool index_renew_cache(struct index *index);
 
 /* Return: 0; -EDQUOT when adding `emails` and `bytes` would exceed the bounds. Call with write_lock held. */

@@ -7,8 +7,9 @@
  *
  *   CALL NTH COUNT ERRNO
  *
- * COUNT calls from the NTH on (COUNT 0: all of them), counted since the plan appeared, fail with ERRNO (a
- * number). CALL is fsync (or fdatasync), write, rename, create, unlink, or any of these; or read.
+ * COUNT calls from the NTH on (COUNT 0: all of them), counted since the plan appeared or changed, fail with
+ * ERRNO (a number). CALL is fsync (for fdatasync as well), write, rename, create, unlink, read, or `any` (of
+ * all but read).
  */
 #include <dlfcn.h>
 #include <errno.h>
