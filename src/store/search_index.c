@@ -83,7 +83,7 @@ static int index_row(struct connection *connection, sqlite3_stmt *row)
     if (error != 0)
         return error == -EBADMSG ? 0 : error;
     bool has_row = false;
-    if (attached == NULL) { /* the row keeps its content */
+    if (attached == NULL) { /* the row keeps its body and attachments */
         error = query_execute(
             connection,
             "UPDATE search SET subject = ?2, sender = ?3, recipients = ?4, reply_to = ?5 WHERE rowid = ?1",

@@ -101,7 +101,7 @@ int store_find_by_message_id(struct store *store, const char *message_id, const 
     error = -ENOENT;
     int more = 0;
     while (error != 0 && (more = query_step(statement.row)) > 0) {
-        const char *id = query_column_text(statement.row, 0); /* of an email of any inbox */
+        const char *id = query_column_text(statement.row, 0); /* the id of an email of any inbox */
         if (!store_find_email_by_id(store, 0, id, &email) || !store_get_inbox(store, email.inbox, &inbox))
             continue;
         error = inbox.address != NULL && address_equals(inbox.address, from) ? 0 : -EXDEV;
