@@ -15,7 +15,7 @@
 struct json_writer;
 
 enum {
-    ADDRESS_MAX_BYTES = 254, /* a path of RFC 5321 section 4.5.3.1.3, without its angle brackets */
+    ADDRESS_MAX_BYTES = 254, /* length of a path (RFC 5321 section 4.5.3.1.3) without its angle brackets */
     ADDRESS_LIST_MAX = 1000, /* number of addresses that one text may hold */
 };
 
@@ -62,13 +62,13 @@ int address_list_append(struct address_list *list, const char *address, const ch
  * part, unfolded (the caller frees; NULL when out of memory). `ret_refused` may be NULL. */
 int address_list_parse(struct address_list *list, const char *text, const char *domain, char **ret_refused);
 
-/* Receives a list's item that is not an address, unchanged, with any ";" that follows. A result other than 0
+/* Receives the text of an item that is not an address, with the ";" after it, if any. A result other than 0
  * ends the reading. */
 typedef int address_other_fn(void *context, const char *item, size_t len);
 
 /* Appends the addresses that can be read, and calls `other` for each other item. Stops without an error when
- * the addresses in `list`, those from earlier calls included, and the other items reach ADDRESS_LIST_MAX.
- * Return: 0; -ENOMEM; the result of `other` if it is not 0. `list` changes only on success. */
+ * all addresses in `list` and the other items of this call are ADDRESS_LIST_MAX together. Return: 0; -ENOMEM;
+ * the result of `other` if it is not 0. `list` changes only on success. */
 int address_list_parse_each(struct address_list *list, const char *text, address_other_fn *other,
                             void *context);
 

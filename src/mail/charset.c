@@ -19,7 +19,7 @@
 
 enum {
     LABEL_MAX_BYTES = 40, /* a longer label names no charset */
-    PIECE_BYTES = 1024,   /* output of one call of iconv */
+    PIECE_BYTES = 1024,   /* size of the buffer for the output of one iconv() call */
 };
 
 /* Labels that iconv lacks, or reads otherwise than the WHATWG Encoding Standard. They are reduced to small
@@ -150,7 +150,7 @@ static int append_converted(struct strbuf *text, const char *name, const char *b
     if (charset == (iconv_t)-1)
         return -EILSEQ;
 
-    /* WHATWG reads bytes that a windows charset leaves undefined as control characters (iso-8859-1). */
+    /* To WHATWG, bytes that a windows charset leaves undefined are control characters, as in iso-8859-1. */
     bool is_windows = g_str_has_prefix(name, "CP125");
     size_t len_before = text->len;
     char *in = (char *)bytes; /* iconv does not write to its input */
@@ -160,7 +160,7 @@ static int append_converted(struct strbuf *text, const char *name, const char *b
         char piece[PIECE_BYTES];
         char *out = piece;
         size_t out_len = sizeof(piece);
-        is_ended = len == 0; /* a call without input returns a character that iconv may have kept back */
+        is_ended = len == 0; /* a call without input writes a character that iconv has kept back */
         bool is_damaged = iconv(charset, is_ended ? NULL : &in, &len, &out, &out_len) == (size_t)-1 &&
                           (errno == EILSEQ || errno == EINVAL) && len > 0;
         bool is_control = is_damaged && is_windows && ((unsigned char)*in & 0xe0) == 0x80;

@@ -16,7 +16,7 @@
 /* The treatment of bytes that are valid neither in their charset nor in UTF-8. */
 enum charset_damage {
     CHARSET_REFUSE,  /* append nothing, and return -EILSEQ */
-    CHARSET_REPLACE, /* append U+FFFD for each, or read them as windows-1252 if the charset is unknown */
+    CHARSET_REPLACE, /* append U+FFFD for each; if the charset is unknown, read the text as windows-1252 */
 };
 
 /* Converts bytes to UTF-8 and appends them. Bytes that do not fit their charset, or whose label is unknown,

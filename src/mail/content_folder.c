@@ -23,7 +23,7 @@ enum {
     HEAD_MAX_BYTES = 4 * 1024 * 1024,
     TEXT_MAX_BYTES = EMAIL_CONTENT_MAX_BYTES,
     NAME_SPARE_BYTES = 16, /* room for a number that makes the name unique */
-    NUMBERS_IN_TURN = 20,
+    NUMBERS_IN_TURN = 20,  /* make_unique_name() skips no number below this one */
 };
 
 /* The body.txt of an email whose HTML body has no text, such as an email of pictures alone. */
@@ -194,9 +194,9 @@ static int add_head(struct content_folder *folder, const struct email_content *c
     return text.error != 0 ? text.error : add_bytes(folder, CONTENT_HEAD, "", "", text.data, text.len);
 }
 
-/* Makes the sender's file name safe: without folders, control characters, characters that turn the direction
- * of text, and leading dots, blanks or dashes (`tar cf x *` would take the name for an option). The caller
- * frees; NULL when out of memory. */
+/* Makes the sender's file name safe: replaces slashes, control characters and characters that change the
+ * direction of text, and removes leading dots, blanks and dashes (`tar cf x *` would take the name for an
+ * option). The caller frees; NULL when out of memory. */
 static char *make_attachment_name(const struct email_attachment *attachment)
 {
     g_autofree char *valid = g_utf8_make_valid(attachment->filename != NULL ? attachment->filename : "", -1);
@@ -212,7 +212,7 @@ static char *make_attachment_name(const struct email_attachment *attachment)
                          : file_name_shortened(strbuf_str(&name), FILE_NAME_MAX_BYTES - NAME_SPARE_BYTES);
 }
 
-/* Returns a name whose file_name_fold() is not in `taken`, by numbering `name` if needed, and adds the fold
+/* Returns `name`, with a number if `taken` already has its file_name_fold(), and adds the fold of the result
  * to `taken`. The caller frees; NULL when out of memory. */
 static char *make_unique_name(GHashTable *taken, const char *name)
 {

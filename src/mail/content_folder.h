@@ -20,7 +20,7 @@ enum content_kind {
 
 struct content_entry {
     enum content_kind kind;
-    char *name;      /* harmless (file_name.h), without characters that turn the direction of text; unique
+    char *name;      /* harmless (file_name.h), without characters that change the direction of text; unique
                         within its kind, regardless of case and Unicode normalisation */
     char *id;        /* CONTENT_ATTACHMENT, CONTENT_PREVIOUS: the service's id; else "" */
     char *bytes;     /* owned; NULL if the entry has no text */

@@ -34,7 +34,7 @@ static size_t blank_len(const char *bytes, size_t len)
 
 /* ---- answers: fields of the user, completed by those of the answered email */
 
-/* Also takes an unusable text, since the answer needs the whole list. */
+/* Moves the list with its unusable text, which refuse_unusable() then reports. */
 static void take_list(struct address_list *list, struct address_list *source)
 {
     *list = *source;
@@ -47,8 +47,8 @@ static void take_text_if_missing(char **text, char **source)
         *text = TAKE_PTR(*source);
 }
 
-/* Reads an answer in either form, or a body alone. Missing fields come from `answered`, a JSON text, which
- * names the answered email: the answer cannot name another email. */
+/* Reads an answer in either form, or a body alone. Missing fields come from the JSON text `answered`. The
+ * answer cannot name another email than `answered` does. */
 static int read_answer(struct draft_reading *reading, const char *bytes, size_t len, const char *answered)
 {
     _cleanup_(draft_reading_release) struct draft_reading from_email;

@@ -19,11 +19,11 @@
 #include "mail/address.h"
 
 enum {
-    DRAFT_MAX_BYTES = 24 * 1000 * 1000, /* a message file with bodies and 10 MB of attachments in base64 */
+    DRAFT_MAX_BYTES = 24 * 1000 * 1000, /* a whole message: its bodies, and 10 MB of attachments in base64 */
     DRAFT_BODY_MAX_BYTES = 8 * 1000 * 1000,  /* one body after decoding */
-    DRAFT_RECIPIENTS_MAX = ADDRESS_LIST_MAX, /* To, Cc, Bcc and Reply-To together */
+    DRAFT_RECIPIENTS_MAX = ADDRESS_LIST_MAX, /* addresses in To, Cc, Bcc and Reply-To together */
     DRAFT_JSON_VALUES_MAX = 10 * 1000,
-    ATTACHMENTS_MAX_BYTES = 10 * 1000 * 1000, /* bound for all attachments of one email, and for each file */
+    ATTACHMENTS_MAX_BYTES = 10 * 1000 * 1000, /* all attachments of one email together; also each file */
     ATTACHMENTS_MAX = 1000,
     DRAFT_MESSAGE_IDS_MAX = 40, /* ids read from each of In-Reply-To and References */
 };
@@ -81,7 +81,7 @@ int draft_complete_request(const struct draft *draft, const char *from, const ch
 
 /* Computes the sequence of a message: a digest of its sender and its set of recipients, regardless of case,
  * order and names. Messages of one sequence are sent one after another, since their recipients see the order.
- * `request` is that of a draft. Return: 0; -EBADMSG if `request` is not a JSON object. */
+ * `request` is the request of a draft. Return: 0; -EBADMSG if `request` is not a JSON object. */
 int draft_sequence(const char *request, const char *from, char ret_sequence[65]);
 
 #endif

@@ -20,7 +20,7 @@
 #include "mail/transfer_encoding.h"
 
 enum {
-    NOT_CARRIED_MAX = 32, /* descriptions; one more says "and more" */
+    NOT_CARRIED_MAX = 32, /* descriptions that are kept; one more says "and more" */
 };
 
 static gboolean has_same_letters(const void *one, const void *other)
@@ -202,8 +202,8 @@ static bool ends_with_blank_line(const struct header_section *section)
 }
 
 /* Reads header lines up to a blank line, or to the end. `where` (format_part_location()) is the beginning of
- * an error's reason. Return: 0; -EBADMSG if a line is not a valid header, or a single header is repeated;
- * -EMSGSIZE. */
+ * an error's reason. Return: 0; -EBADMSG if a line is not a valid header, or a header with HEADER_IS_SINGLE
+ * is repeated; -EMSGSIZE. */
 static int read_header_section(struct draft_reading *reading, const char *where, struct span entity,
                                struct header_section *ret_section)
 {
@@ -231,9 +231,9 @@ static int read_header_section(struct draft_reading *reading, const char *where,
     return 0;
 }
 
-/* Checks that the bytes begin with the header section of a message: only header lines up to a blank line,
- * with one of To, Cc, Bcc, Subject and From (in an answer, one with HEADER_COUNTS). Return: 0; -EBADMSG if
- * not; -EMSGSIZE. */
+/* Checks that the bytes begin with the header section of a message: only header lines up to a blank line, at
+ * least one of them To, Cc, Bcc, Subject or From (in an answer, a header with HEADER_COUNTS). Return: 0;
+ * -EBADMSG if not; -EMSGSIZE. */
 static int read_message_header_section(struct draft_reading *reading, struct span message,
                                        struct header_section *ret_section)
 {
@@ -508,8 +508,8 @@ int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len
     struct mime_visitor visitor = {reading, begin_entity, read_leaf, refuse_defect};
     if (error == 0)
         error = mime_read(message, &visitor);
-    /* A long body is cut up to four bytes above its bound, at the end of a character, so that
-     * check_recipients_and_sizes() (draft.c) refuses it. */
+    /* A body that is too long is cut after a character at most four bytes above its bound, so that
+     * check_recipients_and_sizes() (draft.c) still refuses it. */
     if (error == 0)
         error = mime_texts_join(&reading->texts, DRAFT_BODY_MAX_BYTES + 4, &reading->plain_text,
                                 &reading->html, &reading->alternative_content);

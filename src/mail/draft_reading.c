@@ -70,7 +70,8 @@ int draft_refuse_address(const struct draft_reading *reading, const char *path, 
     return reason_give(reading->ret_reason, -EBADMSG, "%s: not an email address: \"%.80s\"", path, address);
 }
 
-/* Returns true if `refused` is "Smith" in "Smith, John <j@x.example>", since the comma lacks quotes. */
+/* Returns true if `refused` is the beginning of a name whose comma lacks quotes: "Smith" in "Smith, John
+ * <j@x.example>". */
 static bool has_unquoted_comma(const char *text, const char *refused)
 {
     const char *after = strstr(text, refused); /* NULL if the item was folded */

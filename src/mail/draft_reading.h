@@ -26,7 +26,7 @@ struct draft_reading {
     struct address_list cc;
     struct address_list bcc;
     struct address_list reply_to;
-    char *subject;    /* NULL if the message has none; the service then uses the original's for an answer */
+    char *subject;    /* NULL if the message has none; in an answer, the service then uses the original's */
     char *plain_text; /* NULL means "" */
     char *html;       /* NULL if there is none */
     bool alternative_content;

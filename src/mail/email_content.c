@@ -180,7 +180,7 @@ int email_content_from_text(const char *text, size_t len, struct email_content *
     return 0;
 }
 
-/* Releases all but previous_emails, which previous emails do not have. */
+/* Releases all fields but previous_emails, which a previous email does not have. */
 static void release_email(struct email_content *content)
 {
     free(content->id);

@@ -22,10 +22,10 @@
 #include "mail/json_writer.h"
 
 enum {
-    DEPTH_MAX = 200,  /* nesting of brackets */
-    FIRST_FIELDS = 5, /* known_fields at the beginning of a record's file */
-    KEY_START = 5,    /* comma, line break, two blanks, quote */
-    KEY_REST = 3,     /* quote, colon, blank */
+    DEPTH_MAX = 200,  /* levels of nested brackets */
+    FIRST_FIELDS = 5, /* number of known_fields that begin a record's file */
+    KEY_START = 5,    /* bytes before a field's key: comma, line break, two blanks, quote */
+    KEY_REST = 3,     /* bytes between a field's key and its value: quote, colon, blank */
 };
 
 /* The first FIRST_FIELDS are in the order of a record's file. */
@@ -40,9 +40,9 @@ static const struct {
 static const char before_name[] = "\"file\":\"";
 static const char after_name[] = "\"}\n";
 
-/* A field in its layout: a comma, a line break, key and value. */
+/* A field as it is laid out in record_reading.fields: a comma, a line break, key and value. */
 struct field {
-    size_t start; /* offset in reading.fields; `end` likewise */
+    size_t start; /* offset in `fields`; `end` likewise */
     size_t key_len;
     size_t end;
     size_t known; /* index in known_fields; ARRAY_LEN(known_fields) for any other field */
@@ -54,7 +54,7 @@ struct record_reading {
     unsigned int depth;
     struct json_writer writer; /* writes to `fields` */
     struct strbuf fields;
-    json_t *known;       /* an object of the known fields that are read */
+    json_t *known;       /* object with those known_fields whose is_read is true */
     struct field *table; /* room for EMAIL_RECORD_MAX_FIELDS */
     size_t count;
 };
@@ -125,7 +125,7 @@ static int check_number(const char *text, size_t len)
     return end == text + len ? 0 : -EBADMSG;
 }
 
-/* Copies a number, true, false or null without a change. */
+/* Copies a number, true, false or null unchanged. */
 static int take_word(struct record_reading *reading)
 {
     const char *text = reading->at;
@@ -383,7 +383,9 @@ int email_record_from_text(const char *text, size_t len, struct email_record *re
     struct record_reading reading = {
         .at = text,
         .end = text + len,
-        .writer = {.out = &reading.fields, .indent = 2, .depth = 1}, /* inside an object that has a field */
+        .writer = {.out = &reading.fields,
+                   .indent = 2,
+                   .depth = 1}, /* so that each field begins with a comma */
         .fields = STRBUF_INIT(2 * EMAIL_RECORD_MAX_BYTES),
         .known = json_object(),
         .table = table,
@@ -404,7 +406,7 @@ void email_record_release(struct email_record *record)
 
 /* ---------------------------------------------------------------- as a line of index.jsonl */
 
-/* Writes at most to `limit`, since the text may come from a damaged file. */
+/* Nothing is written past `limit`, since the text may come from a damaged file. */
 struct line_writer {
     char *to;
     const char *limit;

@@ -30,8 +30,8 @@ struct event {
     const char *error; /* a message for the user, or NULL */
 };
 
-/* A receiver of events. Any thread may call `notify`, without a lock that the listener could need. `notify`
- * must not block. */
+/* A receiver of events. Any thread may call `notify`, but not with a lock held that the listener could need.
+ * `notify` must not block. */
 struct event_listener {
     void (*notify)(void *context, const struct event *event);
     void *context;

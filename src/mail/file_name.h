@@ -17,8 +17,8 @@ enum {
 };
 
 /* Makes "20261120T101436Z_subject-slug_3c90c3cc" of the date (or "nodate"), the slug, and the first 8 letters
- * and digits of the key (of the digest of a key that has fewer). Two emails may get the same stem; the store
- * makes names unique (store/index_changes.h). `subject` may be NULL or invalid UTF-8. */
+ * and digits of the key (of the key's digest if the key has fewer). Two emails may get the same stem; the
+ * store makes names unique (store/index_changes.h). `subject` may be NULL or invalid UTF-8. */
 char *file_name_stem(bool has_date, int64_t date_ms, const char *subject, const char *key);
 
 /* Turns "Re: Dinner!" into "re-dinner", and a subject without letters and digits into "no-subject". A slug

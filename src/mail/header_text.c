@@ -121,7 +121,7 @@ static void append_words(struct decoding *decoding)
     strbuf_clear(&decoding->bytes);
 }
 
-/* Appends the text before, between or after encoded words, except blanks alone between two words. */
+/* Appends the text before, between or after encoded words. Drops text between two words if it is blank. */
 static void append_plain(struct decoding *decoding, const char *start, const char *end, bool is_before_word)
 {
     size_t len = (size_t)(end - start);

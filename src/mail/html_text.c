@@ -30,7 +30,7 @@
 
 enum {
     ATTRIBUTES_MAX = 200,
-    TAG_SEARCH_MAX_BYTES = 4096, /* how far find_tag_end() searches */
+    TAG_SEARCH_MAX_BYTES = 4096, /* number of bytes that find_tag_end() searches */
 };
 
 static bool is_blank(char c)
@@ -83,8 +83,8 @@ static bool has_plain_attributes(const char *at)
     return false;
 }
 
-/* Returns the ">" of a tag that is not plain; NULL if another tag or a comment may begin or end before this
- * ">". */
+/* Returns the ">" that ends a tag whose attributes are not plain; NULL if there is none within
+ * TAG_SEARCH_MAX_BYTES, or another tag or a comment may begin or end before it. */
 static char *find_tag_end(char *at)
 {
     for (size_t i = 0; i < TAG_SEARCH_MAX_BYTES && at[i] != '\0' && at[i] != '<'; i++)
@@ -138,7 +138,7 @@ enum html_meaning {
     HTML_NONE,
     HTML_LINE,      /* begins and ends a line */
     HTML_PARAGRAPH, /* set apart by blank lines */
-    HTML_HEADING,   /* HTML_HEADING to HTML_TABLE end the row of a table around them */
+    HTML_HEADING,   /* the elements from HTML_HEADING to HTML_TABLE end the table row around them */
     HTML_QUOTE,
     HTML_LIST,
     HTML_NUMBERED_LIST,
@@ -287,7 +287,7 @@ enum {
 struct text_layout {
     struct strbuf *out; /* borrowed */
     size_t begin;       /* offset in `out` at which this text begins */
-    size_t lines;       /* number of lines begun, blank lines left out */
+    size_t lines;       /* number of lines begun, without blank lines */
     unsigned int pending_breaks;
     unsigned int pending_blanks;
     char prefix[TEXT_LAYOUT_LEVELS_MAX * TEXT_LAYOUT_MARK_SIZE];
@@ -418,10 +418,10 @@ struct html_reading {
     struct table_row row;
     bool shows_all; /* also shows text that a style hides */
     bool has_image;
-    unsigned int open;                             /* number of open elements */
-    unsigned int hidden;                           /* number of open elements in the outermost hidden one */
-    unsigned int preformatted;                     /* number of open preformatted elements */
-    unsigned int lists;                            /* number of open lists */
+    unsigned int open;         /* number of open elements */
+    unsigned int hidden;       /* number of open elements from the outermost hidden one on */
+    unsigned int preformatted; /* number of open preformatted elements */
+    unsigned int lists;        /* number of open lists */
     unsigned int next_numbers[HTML_LISTS_MAX + 1]; /* by depth of the list; 0 if its items have no numbers */
     char *link;                                    /* address of the open link, or NULL */
     size_t link_begin;                             /* offset in the output at which the link's text begins */

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads records, then makes the requests that create and change an inbox. The service checks their fields.
+ * Reads the records of inboxes, and makes the requests that create or change an inbox. The service checks the
+ * fields of requests.
  */
 #include "mail/inbox_record.h"
 

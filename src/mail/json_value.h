@@ -23,8 +23,8 @@ enum {
     JSON_VALUES_MAX = 200 * 1000, /* number of values that json_value_read() accepts in one text */
 };
 
-/* Returns true if the text has more than `max` values. A value of two bytes costs jansson a hundred bytes of
- * memory and more. */
+/* Returns true if the text has more than `max` values, judged by its commas. A value of two bytes costs
+ * jansson a hundred bytes of memory and more. */
 bool json_has_too_many_values(const char *text, size_t len, size_t max);
 
 /* Reads one value; the caller releases it. `flags` are jansson's; JSON_ALLOW_NUL is added. Return: 0;

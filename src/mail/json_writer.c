@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Each call appends its value at once, after the comma, the line break and the indentation before it. Runs of
- * bytes without escapes are copied whole. Real numbers have the form of jansson.
+ * Each call appends its value at once, after the comma, line break and indentation that belong before it.
+ * Runs of bytes that need no escape are copied whole. Real numbers are written as jansson writes them.
  */
 #include "mail/json_writer.h"
 

@@ -81,8 +81,8 @@ typedef int (*inbox_sink)(void *context, struct inbox_record *record);
 typedef int (*email_sink)(void *context, struct email_record *record);
 
 enum {
-    MAIL_LIST_SURPLUS = 10 * 1000,
-    MAIL_INBOXES_MAX = 100 * 1000, /* in a list of inboxes */
+    MAIL_LIST_SURPLUS = 10 * 1000, /* records that a list may have beyond email_query.known */
+    MAIL_INBOXES_MAX = 100 * 1000, /* records in a list of inboxes */
 };
 
 struct email_query {
@@ -91,7 +91,7 @@ struct email_query {
     size_t known; /* number of records that the caller has already. A Core server may ignore `limit`: the call
                      fails after `known` + MAIL_LIST_SURPLUS records, or `limit` if that is more. A call with
                      limit 1, which only asks whether the server answers, never fails for this reason */
-    const char *search_term; /* in subject, bodies, attachment names; NULL for no search. A Core server may
+    const char *search_term; /* sought in subject, bodies, attachment names; NULL for no search. A server may
                                 ignore the term and answer with all emails */
     bool with_invalid;       /* also lists emails that rules or checks held back (valid_only=false) */
     bool may_be_unchanged; /* an answer equal to the last complete answer to this query gives SERVICE_OK with

@@ -20,7 +20,7 @@ enum {
 
 /* The parts of a name. */
 struct maildir_name {
-    int64_t epoch; /* seconds since 1970; formatted as 0 if negative */
+    int64_t epoch; /* seconds since 1970; when formatted, clamped to the range from 0 to 999999999999 */
     unsigned char id[MAILDIR_ID_BYTES];
     uint32_t uid;   /* never 0 */
     bool has_info;  /* ":2," follows, with or without flags */
