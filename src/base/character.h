@@ -105,8 +105,8 @@ static inline struct character character_at(const char *text, size_t len)
 /* Returns true if the text has a character of one of `kinds`. */
 bool character_has(const char *text, unsigned int kinds);
 
-/* Replaces each byte of the characters of `kinds` by `with`. The last byte of a C1 control is itself a
- * control on a terminal that does not use UTF-8. */
+/* Replaces each byte of the characters of `kinds` by `with`: on a terminal that does not use UTF-8, the last
+ * byte of a C1 control is itself a control. */
 void character_replace(char *text, unsigned int kinds, char with);
 
 /* The kinds to replace in text that is shown on one line, such as a line of the log. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * A replaceable clock: functions that wait or need the time have a clock as an argument, and tests pass a
- * clock that the test moves.
+ * clock that they move themselves.
  */
 #ifndef INBOXFS_BASE_CLOCK_H
 #define INBOXFS_BASE_CLOCK_H

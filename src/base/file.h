@@ -24,7 +24,7 @@ ssize_t file_pread_all(int fd, void *ret_bytes, size_t len, off_t offset);
  * -EFBIG when the file is longer than `max_bytes`; -ENOMEM; or -errno. */
 int file_read_fd(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len);
 
-/* Does file_read_fd(), also for a pipe, whose end it waits for. */
+/* Like file_read_fd(), but also reads a pipe, and waits until its writers have closed it. */
 int file_read_input(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len);
 
 /* Opens a file and does file_read_fd(). Return: also -ELOOP when the name is a symbolic link. */
@@ -34,7 +34,8 @@ int file_read_at(int dir_fd, const char *name, size_t max_bytes, char **ret_byte
  * the temporary file NAME.new. Return: also -ENAMETOOLONG when NAME.new is too long. */
 int file_replace_at(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode);
 
-/* Does file_replace_at() without the fsync of the directory, which the caller does once for several files. */
+/* Like file_replace_at(), but without the fsync of the directory: the caller does it once for several files.
+ */
 int file_replace_lazily_at(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode);
 
 int file_sync(int fd);

@@ -78,7 +78,7 @@ bool mountinfo_find(const char *type, const char *path, dev_t *ret_device)
 
 char *mountinfo_real_path(const char *path)
 {
-    /* realpath(3) enters a folder that a slash follows. */
+    /* realpath(3) would enter the folder if its path ended with a slash. */
     _cleanup_free_ char *bare = g_strdup(path);
     for (size_t len = strlen(bare); len > 1 && bare[len - 1] == '/'; len--)
         bare[len - 1] = '\0';

@@ -25,8 +25,8 @@ int mountinfo_list(const char *type, struct mount **ret_mounts);
  * if /proc cannot be read. *ret_device (may be NULL) is the device number of the last such mount. */
 bool mountinfo_find(const char *type, const char *path, dev_t *ret_device);
 
-/* Returns the path of a folder as the list has it (the caller frees); NULL, with errno, if there is no such
- * folder. Does not access a mount at the path itself, which may hang or be dead. */
+/* Returns the path of a folder as mountinfo_list() writes it (the caller frees); NULL, with errno, if there
+ * is no such folder. Does not access a mount at the path itself, since such a mount may hang or be dead. */
 char *mountinfo_real_path(const char *path);
 
 /* NULL-safe. */

@@ -20,7 +20,7 @@ struct worker_pool {
     unsigned int max_threads;
     pthread_mutex_t lock;
     pthread_cond_t thread_ended;
-    struct sleepers idlers; /* protected by lock, like all below */
+    struct sleepers idlers; /* protected by `lock`, like all below */
     GQueue jobs;            /* of struct worker_job; no thread runs them yet */
     unsigned int threads;
     unsigned int idle; /* number of threads without a job */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that block all signals, which only the main thread receives, and a pool of threads for jobs that
- * wait.
+ * Threads that block all signals, so that only the main thread receives signals, and a pool of threads for
+ * jobs that wait.
  */
 #ifndef INBOXFS_BASE_THREAD_H
 #define INBOXFS_BASE_THREAD_H
@@ -9,7 +9,7 @@
 #include <pthread.h>
 #include <stdbool.h>
 
-/* Starts a joinable thread. Debuggers show `name`, of up to 15 bytes. Return: 0 or -errno. */
+/* Starts a joinable thread. Debuggers show `name`, which has up to 15 bytes. Return: 0 or -errno. */
 int thread_start(pthread_t *ret_thread, const char *name, void *(*function)(void *), void *argument);
 
 /* A pool starts up to `max_threads` threads for jobs, and ends idle threads. Further jobs wait in a queue. */

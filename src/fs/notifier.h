@@ -31,7 +31,7 @@ struct notifier {
     bool is_running;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    GQueue queue;    /* struct invalidation; protected by lock, like all below */
+    GQueue queue;    /* struct invalidation; protected by `lock`, like all below */
     uint64_t queued; /* number of invalidations queued so far */
     uint64_t done;   /* number of invalidations carried out so far */
     bool is_ending;

@@ -26,7 +26,7 @@ struct operations {
     struct request_list *requests;
     struct stream_readers *readers;
     struct notifier *notifier;
-    unsigned int max_read; /* bytes of one READ at most (-o max_read); 0: the kernel decides */
+    unsigned int max_read; /* size of the largest READ (-o max_read); 0: the kernel decides */
 };
 
 const struct fuse_lowlevel_ops *operations_table(void);

@@ -29,7 +29,7 @@ struct request_list {
     pthread_cond_t changed;
     struct worker_pool *pool; /* has one thread */
     struct worker_job check;  /* checks the pending signals; runs in `pool` */
-    GQueue requests;          /* struct fs_request; protected by lock, like all below */
+    GQueue requests;          /* struct fs_request; protected by `lock`, like all below */
     bool is_closed;
     bool is_checking; /* `check` is queued or runs */
 };
@@ -39,9 +39,9 @@ struct fs_request {
     struct cancel cancel;
     struct request_list *list;
     fuse_req_t fuse;
-    bool is_informed; /* interrupted by a signal that only informs; protected by the list's lock, like `link`
-                       */
-    GList link;       /* element of list->requests */
+    bool
+        is_informed; /* a signal that only informs has interrupted it; protected by list->lock, like `link` */
+    GList link;      /* element of list->requests */
 };
 
 /* Return: 0 or -errno. The caller releases the list even after a failure. */
@@ -56,9 +56,9 @@ void request_list_release(struct request_list *list);
 void request_begin(struct fs_request *request, struct request_list *list, fuse_req_t fuse);
 fuse_req_t request_end(struct fs_request *request);
 
-/* Returns true if SIGCHLD, SIGCONT, SIGURG and SIGWINCH are the only signals that are pending for the task (a
- * thread's id), and if none is pending: another thread of the program took the signal, or the kernel woke the
- * task for a reason of its own. Returns false if /proc does not show the signals. */
+/* Returns true if no signal but SIGCHLD, SIGCONT, SIGURG and SIGWINCH is pending for the task (a thread's
+ * id). Returns true also if none at all is pending: another thread of the program took the signal, or the
+ * kernel woke the task for a reason of its own. Returns false if /proc does not show the signals. */
 bool request_signals_only_inform(pid_t task);
 
 /* ---------------------------------------------------------------- answers */

@@ -24,7 +24,7 @@
 enum {
     BUFFER_BYTES = REQUEST_LOOP_MAX_WRITE + 4096,
     SPIN_NS = 50 * 1000,
-    LAST_REQUESTS_MAX = 1000,
+    LAST_REQUESTS_MAX = 1000, /* maximum number of requests that a thread still answers at the end */
 };
 
 struct request_thread {

@@ -10,8 +10,8 @@
  * So a request that waits, for the service, the disk or other requests, delays no other request. If no
  * further thread can be started, new requests stay in the kernel until a request under way ends.
  *
- * An event wakes the leader at the end, and each thread that ends hands over to the next. So threads end
- * without signals, and no thread wakes up periodically.
+ * At the end an eventfd wakes the leader, and each thread that ends hands the lead over to the next. So
+ * threads end without signals, and no thread wakes up periodically.
  */
 #ifndef INBOXFS_FS_REQUEST_LOOP_H
 #define INBOXFS_FS_REQUEST_LOOP_H
@@ -33,12 +33,12 @@ struct request_loop {
     int end_fd;                /* eventfd; readable from the end on, since no thread reads it */
     bool may_spin;             /* there are several CPUs: threads poll for SPIN_NS before they sleep */
     atomic_bool is_ending;     /* request_loop_stop() was called */
-    atomic_bool is_end_known;  /* `ended` was called, or the loop's owner unmounts and has set this */
+    atomic_bool is_end_known;  /* `ended` was called; or the loop's owner has set this, since it unmounts */
     void (*ended)(void);       /* the mount went away; called by one of the threads, unless is_end_known */
     pthread_mutex_t lock;      /* no other lock is taken under it */
     pthread_cond_t thread_ended;
     sem_t called;         /* posted once for each hand-over */
-    unsigned int threads; /* protected by lock, like all below */
+    unsigned int threads; /* protected by `lock`, like all below */
     unsigned int waiting; /* number of threads that wait to lead */
     bool is_led;          /* a thread leads, or has been called to lead */
 };
@@ -47,8 +47,8 @@ struct request_loop {
 int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void (*ended)(void));
 /* Starts the first thread. Return: 0 or -errno. */
 int request_loop_start(struct request_loop *loop);
-/* Ends the threads, after the requests under way and those that wait in the device. The caller must have set
- * the cancels of all requests. Idempotent. */
+/* Waits until the requests under way and those in the device are answered, and ends the threads. The caller
+ * must have set the cancels of all requests. Idempotent. */
 void request_loop_stop(struct request_loop *loop);
 void request_loop_release(struct request_loop *loop);
 

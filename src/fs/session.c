@@ -27,8 +27,8 @@ enum {
     LINE_MAX_BYTES = 1024
 };
 
-/* Borrowed; gets libfuse's messages while this thread parses options, since libfuse's log function has no
- * context argument. */
+/* A borrowed buffer for libfuse's messages while this thread parses options. It is a variable of the thread,
+ * since libfuse's log function has no context argument. */
 static _Thread_local struct strbuf *collected;
 
 __attribute__((format(printf, 2, 0))) static void log_library_message(enum fuse_log_level level,
@@ -217,7 +217,7 @@ int fs_session_new(const struct fs_session_config *config, struct fs_session **r
     return 0;
 }
 
-/* Makes no request, since this program would wait for its own answer. */
+/* Sends no request to the filesystem, since this program would have to answer it. */
 static dev_t find_device_at(const char *mountpoint)
 {
     struct statx status;
@@ -279,8 +279,8 @@ int fs_session_start(struct fs_session *session)
 
 /* ---------------------------------------------------------------- stopped */
 
-/* Returns false after `fusermount3 -uz`: the session continues while files are open, and another filesystem
- * may be mounted at the mount point. */
+/* Returns true if the mount point shows our mount. After `fusermount3 -uz` it does not: the session continues
+ * while files are open, and another filesystem may be mounted at the mount point. */
 static bool is_at_mountpoint(const struct fs_session *session)
 {
     return session->is_mounted && !fuse_session_exited(session->operations.fuse) &&

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Mounts a tree: a libfuse session, the threads that carry out the kernel's requests, and the notifier of
- * changes. Signals are blocked in all these threads; the daemon receives signals, and calls
+ * changes. All these threads block signals; the daemon's main thread receives a signal, and calls
  * fs_session_stop().
  *
  *     fs_session_new()  →  _mount()  →  _start()  →  …  →  _stop()  →  _free()
@@ -56,7 +56,7 @@ void fs_session_free(struct fs_session *session);
 bool fs_mountpoint_is_dead(const char *mountpoint);
 
 /* Both unmount: _unmount() waits until the kernel has written out changed pages, and _detach() is lazy.
- * Return: 0; -EBUSY if fusermount3 fails, since the mount is in use or this user may not unmount it; another
+ * Return: 0; -EBUSY if fusermount3 fails: the mount is in use, or this user may not unmount it; another
  * -errno if fusermount3 cannot be run. */
 int fs_mountpoint_unmount(const char *mountpoint);
 int fs_mountpoint_detach(const char *mountpoint);

@@ -17,7 +17,7 @@
 struct stream_readers {
     pthread_mutex_t lock;
     pthread_cond_t grew;
-    GHashTable *polls; /* tree_handle → fuse_pollhandle (owned); protected by lock, like all below */
+    GHashTable *polls; /* tree_handle → fuse_pollhandle (owned); protected by `lock`, like all below */
     bool is_closed;
 };
 

@@ -27,15 +27,15 @@
 #include "base/thread.h"
 
 enum {
-    PACKET_MAX_BYTES = PIPE_BUF, /* paths in one write(2) to the pipe, and so in one read(2) from it */
+    PACKET_MAX_BYTES = PIPE_BUF, /* size of a packet; one write(2) and one read(2) transfer it whole */
     QUEUE_MAX = 20 * 1000,
-    FULL_PIPE_MS = 20, /* interval between two checks of is_ending while the pipe is full */
-    DONE_INTERVAL_MS = 1,
-    RESTART_MS = 1000, /* minimum between two restarts, so that a process that dies at once costs little */
+    FULL_PIPE_MS = 20,    /* interval between two checks of is_ending while the pipe is full */
+    DONE_INTERVAL_MS = 1, /* interval between two checks of watch_helper_shared.done */
+    RESTART_MS = 1000,    /* minimum between two restarts, so that a process that dies at once costs little */
 };
 
 struct announcement {
-    uint64_t ino; /* 0 if `path` is set; else `path` is "", and tree_find_announced() finds it */
+    uint64_t ino; /* 0 if `path` is set; else `path` is "", and tree_find_announced() finds the path */
     size_t len;   /* with the NUL */
     char path[];
 };

@@ -14,7 +14,7 @@
  *
  * There are two helpers. The second is for messages of Maildirs, and has no process before the first message.
  * Its thread finds the paths of messages, and waits for the disk. Its process may have to wait for a folder
- * that the kernel locks while a lookup fetches a message. Other announcements do not wait for the second.
+ * that the kernel locks while a lookup fetches a message. Other new files do not wait for the second helper.
  */
 #ifndef INBOXFS_FS_WATCH_HELPER_H
 #define INBOXFS_FS_WATCH_HELPER_H
@@ -49,7 +49,7 @@ struct watch_helper {
     bool is_running; /* the thread runs */
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    GQueue queue;         /* struct announcement; protected by lock, like all below */
+    GQueue queue;         /* struct announcement; protected by `lock`, like all below */
     unsigned long queued; /* number of paths queued so far */
     bool is_ending;
 };

@@ -109,7 +109,7 @@ int mime_read_parameter(struct span header, const char *field, const char *param
     return error == -ENOENT ? 0 : error;
 }
 
-/* Returns the token at the beginning of a value (RFC 2045 section 5.1), which here may contain "/". */
+/* Returns the token (RFC 2045 section 5.1, but "/" may be part of it) at the beginning of a value. */
 static struct span first_token(struct span value)
 {
     while (value.len > 0 && (g_ascii_isspace(value.bytes[0]) || value.bytes[0] == '"'))
@@ -248,7 +248,8 @@ static int read_file_name(struct span header, char **ret_name)
                                            : error;
 }
 
-/* A file name counts only within a multipart, since some programs add one to a message that is a text. */
+/* A file name counts only within a multipart, since some programs also give a name to a message of one text.
+ */
 int mime_is_file(const struct mime_entity *leaf)
 {
     struct span disposition = first_token(mime_find_field(leaf->header, "Content-Disposition"));
@@ -291,7 +292,8 @@ static char *make_attachment_name(const char *type, size_t number)
     return asprintf(&name, "attachment-%zu%s", number, extension) < 0 ? NULL : name;
 }
 
-/* Corrects a name that is too long or holds a control character, since programs need the extension. */
+/* Corrects a name that is too long or has control characters, since programs need the extension of the name.
+ */
 int mime_name_file(const struct mime_entity *part, size_t number, char **ret_name)
 {
     _cleanup_free_ char *given = NULL;
@@ -311,7 +313,7 @@ int mime_name_file(const struct mime_entity *part, size_t number, char **ret_nam
 }
 
 /* If the leaf can be the text of this role in all multiparts around it, notes the number of the chosen part
- * in each, and returns true. The first pass checks all multiparts, the second notes. */
+ * in each, and returns true. The first pass checks all multiparts, the second notes the numbers. */
 static bool choose_as_text(struct mime_entity *leaf, enum mime_role role)
 {
     bool notes = false;

@@ -69,14 +69,14 @@ bool mime_next_field(struct span *header, const char *name, struct span *ret_val
 /* Returns the value of the first field of this name; empty if there is none. */
 struct span mime_find_field(struct span header, const char *name);
 
-/* Decodes a parameter of a field (header_text.h), of which the first 64 KiB are read. *ret_text is NULL if
- * the field lacks it; the caller frees. Return: 0 or -ENOMEM. */
+/* Decodes a parameter of a field (header_text.h) from the first 64 KiB of the field. *ret_text is NULL if the
+ * field lacks the parameter; the caller frees. Return: 0 or -ENOMEM. */
 int mime_read_parameter(struct span header, const char *field, const char *parameter, char **ret_text);
 
 #define MIME_TYPE_OF_BYTES "application/octet-stream"
 
 enum {
-    MIME_TYPE_SIZE = 2 * 127 + 2, /* RFC 6838 section 4.2, "/" and NUL */
+    MIME_TYPE_SIZE = 2 * 127 + 2, /* two names (RFC 6838 section 4.2), "/" and NUL */
     MIME_CONTENT_ID_SIZE = 256,
 };
 
@@ -125,7 +125,8 @@ struct mime_entity {
     unsigned int number;        /* position among the parts of `around`, from 1 */
     struct mime_entity *around; /* the multipart that holds the entity; NULL for the whole message */
     char *boundary;             /* boundary of a multipart, or NULL */
-    bool has_usual_text; /* a multipart/alternative with plain text or HTML, which no other type replaces */
+    bool has_usual_text; /* a multipart/alternative with plain text or HTML: its plain text has no other type
+                          */
     unsigned int plain_part; /* number of the part that gives a multipart/alternative its plain text, or 0 */
     unsigned int html_part;  /* number of the part that gives a multipart/alternative or /related its HTML */
 };
@@ -133,12 +134,12 @@ struct mime_entity {
 enum mime_defect {
     MIME_NO_PARTS, /* a multipart has no parts; it is read as text */
     MIME_CUT_OFF,  /* a multipart has no closing boundary */
-    MIME_TOO_MANY, /* a part follows the first MIME_ENTITIES_MAX; it is skipped */
+    MIME_TOO_MANY, /* a part follows the first MIME_ENTITIES_MAX entities; the part is skipped */
     MIME_TOO_DEEP, /* multiparts are nested more than MIME_NESTING_MAX deep; the innermost is attached */
 };
 
-/* Each function returns 0 to continue; mime_read() stops at any other result, and returns it. All but `leaf`
- * may be NULL. */
+/* Each function returns 0 to continue; mime_read() stops at any other result, and returns it. `begin` and
+ * `defect` may be NULL. */
 struct mime_visitor {
     void *context;
     int (*begin)(void *context, const struct mime_entity *entity); /* before an entity is read */
@@ -149,7 +150,7 @@ struct mime_visitor {
 /* Visits all entities. Return: 0; -ENOMEM; the first result of the visitor that is not 0. */
 int mime_read(struct span message, const struct mime_visitor *visitor);
 
-/* Returns true if the entity has this type; "text/" matches all types that begin so. */
+/* Returns true if the entity has this type; "text/" matches all types that begin with it. */
 bool mime_has_type(const struct mime_entity *entity, const char *type);
 
 /* Return: 1 if the disposition of the leaf is attachment, or the leaf is in a multipart and names a file;

@@ -57,7 +57,7 @@ static struct flowed_line take_flowed_line(struct span *text)
 }
 
 /* A blank line, or a line of another depth, ends a paragraph even if the line before it flows. The line end
- * between the two is then kept. */
+ * between these two lines is then kept. */
 int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_delsp)
 {
     struct span rest = {text, len};
@@ -251,7 +251,7 @@ int mime_texts_join(struct mime_texts *texts, size_t max_bytes, char **ret_plain
                     bool *ret_is_alternative)
 {
     drop_blank_pieces(texts);
-    bool has_both = false; /* one piece has both forms */
+    bool has_both = false; /* at least one piece has both forms */
     bool has_plain_alone = false;
     bool has_html_alone = false;
     bool is_in_order = true; /* no plain piece follows HTML */

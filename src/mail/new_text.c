@@ -29,7 +29,7 @@ enum phrase {
     PHRASE_DEVICE, /* begins the line that a telephone adds to a mail */
     PHRASE_LIST,   /* in the footer that a mailing list adds, under a rule */
     PHRASE_ABOVE,  /* in the line above which an answer is to be written; in small letters */
-    PHRASE_ANSWER, /* a line with PHRASE_ABOVE but no marks around it needs this one; in small letters */
+    PHRASE_ANSWER, /* also needed in a line with PHRASE_ABOVE that has no marks around it; in small letters */
     PHRASE_COUNT,
 };
 
@@ -237,7 +237,8 @@ static bool is_forward(struct text_line line)
     return is_marked && has_phrase(trim(line, "*-_="), begins, PHRASE_FORWARDED);
 }
 
-/* Returns true for "Sent from my iPhone". A person's line has a comma: "Sent from my desk, as usual". */
+/* Returns true for "Sent from my iPhone". A line with a comma is a person's: "Sent from my desk, as usual".
+ */
 static bool is_device_line(struct text_line line)
 {
     line = trim(line, "");
@@ -303,7 +304,7 @@ static bool begins_with_date(struct text_line line)
 
 enum attribution {
     ATTRIBUTION_NONE,
-    ATTRIBUTION_OF_QUOTE, /* "Ann wrote:": an attribution only if a quote follows next */
+    ATTRIBUTION_OF_QUOTE, /* "Ann wrote:": an attribution only if the next line is a quote */
     ATTRIBUTION_SURE,     /* "On Friday at 10:14 Ann wrote:": an attribution whatever follows */
 };
 
@@ -327,7 +328,7 @@ static enum attribution attribution_of(struct text_line line)
     return may_be ? ATTRIBUTION_OF_QUOTE : ATTRIBUTION_NONE;
 }
 
-/* Returns the number of characters, blanks at the end left out. */
+/* Returns the number of characters, without the blanks at the end. */
 static size_t width_of(struct text_line line)
 {
     size_t width = 0;
@@ -373,10 +374,10 @@ static bool begins_attribution(struct text_line line)
 
 enum {
     ATTRIBUTION_LINES_MAX = 4,
-    HEADER_BLOCK_LINES = 12,
-    HEADER_VALUE_LINES = 2,     /* consecutive lines without a label */
-    SHORT_SIGNATURE_LINES = 15, /* most lines of a signature after "--" without its blank */
-    REST_LINES_MAX = 20,        /* most lines without a mark that continue a wrapped quoted line */
+    HEADER_BLOCK_LINES = 12,    /* number of lines that is_header_block() looks at */
+    HEADER_VALUE_LINES = 2,     /* maximum number of lines without a label in a row, in a block of headers */
+    SHORT_SIGNATURE_LINES = 15, /* maximum length of a signature that begins with "--" instead of "-- " */
+    REST_LINES_MAX = 20,        /* maximum number of lines without ">" that continue a wrapped quoted line */
 };
 
 struct new_text {
@@ -388,7 +389,7 @@ struct new_text {
     bool has_left_out;        /* text was left out since the last line that was kept */
     bool is_signature;        /* the current line is within a signature */
     bool is_forward;          /* the current line is within a forwarded mail */
-    bool is_wrapped;          /* a rest of a wrapped quoted line was found (skip_rests()) */
+    bool is_wrapped;          /* skip_rests() has found the rest of a wrapped quoted line */
 };
 
 static struct text_line read_line(const struct new_text *reading, const char *at)
@@ -479,8 +480,8 @@ static enum attribution find_attribution(const struct new_text *reading, struct 
     return ATTRIBUTION_NONE;
 }
 
-/* Returns true if a block of headers begins here: at least three with the sender among them, or a date with a
- * time and a sender or recipient with an address. */
+/* Returns true if a block of headers begins here: at least three headers, the sender among them; or a date
+ * with a time, and a sender or recipient with an address. */
 static bool is_header_block(const struct new_text *reading, struct text_line line)
 {
     bool is_there[PHRASE_COUNT + 1] = {false};
@@ -557,8 +558,8 @@ static enum history find_history(const struct new_text *reading, struct text_lin
     return is_header_block(reading, line) ? HISTORY_HEADERS : HISTORY_NONE;
 }
 
-/* Returns true if the text is clearly an answer. Quotes and headers alone do not prove that, since people
- * write them in first mails. */
+/* Returns true if the text is clearly an answer. Quotes and headers alone do not make a text an answer, since
+ * people write them in first mails. */
 static bool is_clearly_answer(const struct new_text *reading, const char *at)
 {
     while (at != NULL) {

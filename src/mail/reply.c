@@ -24,7 +24,8 @@ static const char *const forward_marks[] = {"Fwd",        "Fw",   "WG",   "TR", 
                                             "VB",         "ENC",  "PD",   "İLT",  "Doorst",
                                             "Továbbítás", "转发", "轉寄", "転送", NULL};
 
-/* Returns the length of "Re", "Re[2]", "Re(2)" or "Re^2" with its colon; 0 for another mark. */
+/* Returns the length of `mark` at the beginning of the subject, as in "Re:", "Re[2]:", "Re(2):" or "Re^2:"; 0
+ * if the subject begins otherwise. */
 static size_t mark_len(const char *subject, const char *mark)
 {
     size_t len = strlen(mark);
@@ -61,8 +62,7 @@ enum reply_mark reply_mark_of(const char *subject)
     return skip_marks(subject, forward_marks) != subject ? REPLY_MARK_FORWARD : REPLY_MARK_NONE;
 }
 
-/* Turns "AW: Re: Dinner" into "Re: Dinner", and "Re: Dinner" into "Fwd: Re: Dinner". `subject` may be NULL.
- */
+/* Makes "Re: Dinner" of "AW: Re: Dinner", and "Fwd: Re: Dinner" of "Re: Dinner". `subject` may be NULL. */
 static char *make_subject(enum reply_kind kind, const char *subject)
 {
     g_autofree char *clean = g_utf8_make_valid(subject != NULL ? subject : "", -1);
@@ -91,7 +91,7 @@ static GHashTable *new_address_set(void)
     return g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
 }
 
-/* Adds the addresses that are in neither `taken` nor `own`. The list may get one address more than
+/* Adds the addresses that are in neither `taken` nor `own` (may be NULL). `to` may get one address more than
  * ADDRESS_LIST_MAX, so that draft_parse() refuses the message. */
 static int add_recipients(struct address_list *to, const struct address_list *from, GHashTable *taken,
                           GHashTable *own)

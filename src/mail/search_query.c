@@ -55,7 +55,7 @@ struct word {
 };
 
 enum {
-    OPERATOR_MAX = 16, /* length in bytes */
+    OPERATOR_MAX = 16, /* length of an operator's name in bytes */
 };
 
 /* Returns the length of a possible operator's name; 0 for "12:30", "fe80::1", "std::string" and the like. */
@@ -314,7 +314,7 @@ static void append_text(const json_t *value, struct strbuf *out, const char *end
     strbuf_append_str(out, end);
 }
 
-/* An address is an object, or a string from some servers. */
+/* An address is an object; some servers send a string. */
 static void append_person(const json_t *value, struct strbuf *people)
 {
     append_text(json_object_get(value, "name"), people, " ");

@@ -3,8 +3,7 @@
  * Queries of search/, and the texts of an email for their comparison. A query consists of terms, and an email
  * has to match all of them:
  *
- * - WORD, "SOME WORDS": words in a row, in any text; the last word of WORD also matches longer words that
- *   begin with it
+ * - WORD, "SOME WORDS": words in a row, in any text; WORD may also be the beginning of a longer word
  * - subject: from: to: before WORD or "SOME WORDS" search that field alone (to: means To, Cc and Bcc)
  * - has:attachment
  * - in:TEXT: the folder name of the inbox contains TEXT
@@ -43,7 +42,7 @@ enum search_term_kind {
 
 struct search_term {
     enum search_term_kind kind;
-    bool is_quoted;      /* the last word of `text` is a whole word */
+    bool is_quoted;      /* the last word of `text` matches whole words only */
     bool is_negated;     /* the email must not match the term, which is a group of its own */
     bool is_alternative; /* belongs to the group of the previous term */
     char *text;          /* words without quotes, never "" (SEARCH_IN: folded by search_fold()); NULL for
@@ -51,7 +50,7 @@ struct search_term {
     int64_t date_ms;     /* SEARCH_AFTER, SEARCH_BEFORE: since 1970 UTC */
 };
 
-/* Groups of terms: an email has to match one term of each group. */
+/* Groups of terms: an email has to match at least one term of each group. */
 struct search_query {
     struct search_term terms[SEARCH_TERMS_MAX];
     size_t len;
@@ -59,8 +58,8 @@ struct search_query {
 
 /* Parses the user's text; ages count from `now_ms`. Words without a letter or digit are ignored. The caller
  * releases the query. Return: 0; -ENOENT if no term is left; -EINVAL if the text is ambiguous or malformed,
- * with *ret_reason (the caller frees); -EILSEQ if it is not UTF-8; -EMSGSIZE if it exceeds a bound above;
- * -ENOMEM. */
+ * or has more than SEARCH_TERMS_MAX terms, with *ret_reason (the caller frees); -EILSEQ if it is not UTF-8;
+ * -EMSGSIZE if it is longer than SEARCH_QUERY_MAX_BYTES; -ENOMEM. */
 int search_query_parse(const char *text, int64_t now_ms, struct search_query *ret_query, char **ret_reason);
 void search_query_release(struct search_query *query);
 

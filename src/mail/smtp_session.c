@@ -17,7 +17,7 @@
 #include "mail/header_text.h"
 
 enum {
-    LINE_MAX_BYTES = 12288, /* length of a command; RFC 4954 requires it for AUTH, RFC 5321 only 512 */
+    LINE_MAX_BYTES = 12288, /* length of a command; RFC 4954 requires so many for AUTH, RFC 5321 only 512 */
 };
 
 static const char too_large[] = "552 5.3.4 The message is too large";
@@ -51,7 +51,7 @@ struct smtp_session {
     char *recipients[SMTP_RECIPIENTS_MAX];
     size_t recipients_len;
     enum position position;
-    struct strbuf text; /* after an error, empty; the rest of the text is skipped */
+    struct strbuf text; /* empty after an error; the rest of the message is then skipped */
 };
 
 static void answer(struct smtp_session *session, const char *text)
@@ -154,7 +154,7 @@ static void end_message(struct smtp_session *session)
     forget_message(session);
 }
 
-/* Returns how many of the bytes belong to the message. */
+/* Returns the number of bytes that belong to the message. */
 static size_t receive_text(struct smtp_session *session, const char *bytes, size_t len)
 {
     size_t taken = 0;
@@ -175,7 +175,7 @@ static size_t receive_text(struct smtp_session *session, const char *bytes, size
 
 /* ---------------------------------------------------------------- paths and parameters */
 
-/* Returns the first of `ends` outside quoted strings, or the end of the text. */
+/* Returns the first character of `ends` that is outside quoted strings, or the end of the text. */
 static const char *find_unquoted(const char *text, const char *ends)
 {
     while (*text != '\0' && strchr(ends, *text) == NULL) {
@@ -208,7 +208,7 @@ static bool read_path(char *text, const char *word, char **ret_address, char **r
     return *ret_address != NULL;
 }
 
-/* Writes NULs into the text. */
+/* Replaces the blanks of the text by NULs. */
 static const char *check_parameters(char *text, size_t max_bytes)
 {
     while (text != NULL) {
@@ -365,7 +365,7 @@ static const char *do_mail(struct smtp_session *session, char *argument)
 static void add_recipient(struct smtp_session *session, char **address)
 {
     const struct smtp_host *host = session->host;
-    /* A local name such as "postmaster" gets the host's domain. */
+    /* A local name such as "postmaster" is checked with the host's domain. */
     bool has_domain = *find_unquoted(*address, "@") == '@';
     _cleanup_free_ char *whole = NULL;
     if (asprintf(&whole, "%s%s%s", *address, has_domain ? "" : "@", has_domain ? "" : host->domain) < 0)
@@ -484,15 +484,14 @@ static bool has_control_character(const char *line, size_t len)
     return has;
 }
 
-/* Wipes the line, which may hold a password. Its memory never moves: smtp_session_new() reserved all of it.
- */
+/* Wipes the line, which may hold a password. Its memory never moves: smtp_session_new() reserved it all. */
 static void wipe_line(struct smtp_session *session)
 {
     explicit_bzero(session->line.data, session->line.capacity);
     strbuf_clear(&session->line);
 }
 
-/* Returns how many of the bytes belong to the line. */
+/* Returns the number of bytes that belong to the line. */
 static size_t receive_line(struct smtp_session *session, const char *bytes, size_t len)
 {
     const char *newline = memchr(bytes, '\n', len);

@@ -72,8 +72,7 @@ int smtp_session_new(const struct smtp_host *host, struct strbuf *answers, struc
 /* NULL-safe. */
 void smtp_session_free(struct smtp_session *session);
 
-/* Carries out the commands that these bytes complete, and appends the answers. Waits while deliver() waits.
- */
+/* Carries out the commands that these bytes complete, and appends the answers. Waits for deliver(). */
 void smtp_session_receive(struct smtp_session *session, const char *bytes, size_t len);
 
 /* Returns true while the text of a message is being received. */
