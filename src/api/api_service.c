@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * First the three kinds of calls: with a sink of its own (api_perform()); a POST whose short answer is
- * collected (api_post()); and a GET of a list, whose records are passed on while the list arrives
+ * First the three kinds of calls: a request with a sink of its own (api_perform()); a POST whose short answer
+ * is collected (api_post()); and a GET of a list, whose records are passed on while the list arrives
  * (get_list()). A call waits until the answer is complete, a deadline passes, or the call is cancelled, and
  * always sets `ret`. Then the operations of mail_service, ordered by endpoint.
  */
@@ -32,7 +32,7 @@
 #define LIST_MAX_BYTES (2ULL * 1024 * 1024 * 1024)
 
 enum {
-    API_REPLY_MAX_BYTES = 1024 * 1024, /* of an answer, except lists and content */
+    API_REPLY_MAX_BYTES = 1024 * 1024, /* length of an answer other than a list or content */
     API_STALL_S = 30,                  /* a request may be slow, but must make progress */
     KEY_TIMEOUT_MS = 20 * 1000,
     NO_TIMEOUT = 0,
@@ -43,7 +43,8 @@ enum {
 
 static const char no_json[] = "the service answered with something that is not JSON";
 
-/* Endpoints that a server may lack. An absent one is tried again after SKIPPED_CALLS_MAX skipped calls. */
+/* Endpoints that a server may lack. An absent endpoint is tried again after SKIPPED_CALLS_MAX skipped calls.
+ */
 enum optional_endpoint {
     ENDPOINT_INBOX_LIST,
     ENDPOINT_CONTENT,
@@ -68,8 +69,8 @@ struct api_service {
     struct mail_service service; /* must be first: api_service_of() casts a pointer to it */
     struct http_client *http;
     atomic_bool is_authenticated;                  /* a request with this key succeeded */
-    pthread_mutex_t lock;                          /* a leaf */
-    struct endpoint endpoints[OPTIONAL_ENDPOINTS]; /* protected by lock, like all below */
+    pthread_mutex_t lock;                          /* a leaf: no lock is taken while it is held */
+    struct endpoint endpoints[OPTIONAL_ENDPOINTS]; /* protected by `lock`, like all below */
     enum service_capability from_address_text;     /* ABSENT: from_address must be an object */
     enum service_capability idempotency_key;
     GHashTable *answers; /* from the target of a query to its struct known_answer */
@@ -138,13 +139,13 @@ static void api_post(struct api_service *api, const char *target, const struct h
 
 struct list_call {
     const char *target;
-    const char *if_none_match; /* or NULL */
-    int64_t timeout_ms;        /* or NO_TIMEOUT */
+    const char *if_none_match; /* an ETag, or NULL */
+    int64_t timeout_ms;        /* for the whole call; or NO_TIMEOUT */
     struct cancel *cancel;
     struct list_reader reader; /* the caller initialises and releases it */
     struct strbuf error_body;  /* the body of an unsuccessful answer; set by get_list(), like all below */
     bool is_not_a_list;        /* the answer is 2xx, but its body is not a list */
-    char etag[HTTP_ETAG_MAX_BYTES]; /* of a list that was read completely; or "" */
+    char etag[HTTP_ETAG_MAX_BYTES]; /* ETag of a list that was read completely; or "" */
 };
 
 static void list_call_release(struct list_call *call)
@@ -168,7 +169,7 @@ static void pause_list(void *context)
         call->reader.pause(call->reader.context);
 }
 
-/* `error`: of list_reader_feed() or list_reader_finish(). */
+/* `error` is a result of list_reader_feed() or list_reader_finish(). */
 static void set_list_outcome(struct list_call *call, int error, struct service_result *ret)
 {
     const struct list_reader *reader = &call->reader;
@@ -257,8 +258,8 @@ static char *read_id(const json_t *value)
     return NULL;
 }
 
-/* Returns the member `id` or `other` (may be NULL) of an object, or the value itself, if it is a usable id;
- * else NULL. The caller frees it. */
+/* Returns the id that a reply gives: the member `id` or `other` (may be NULL) of an object, or the value
+ * itself. Returns NULL if none of these is a usable id. The caller frees. */
 static char *read_reply_id(const json_t *value, const char *other)
 {
     if (!json_is_object(value))
@@ -382,7 +383,7 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
     list_reader_init(&call.reader, EMAIL_RECORD_MAX_BYTES, MAIL_INBOXES_MAX, parse_and_pass_inbox, &receiver);
     get_list(api, &call, ret);
     note_list_endpoint(api, ENDPOINT_INBOX_LIST, &call, ret);
-    if (ret->outcome == SERVICE_OK && ret->error != 0) /* an inbox with an unreadable record exists, too */
+    if (ret->outcome == SERVICE_OK && ret->error != 0) /* the list lacks an inbox that exists */
         ret->outcome = SERVICE_RETRY;
 }
 
@@ -443,7 +444,7 @@ static bool find_known_answer(struct api_service *api, const char *target, struc
     return true;
 }
 
-/* Remembers the answer to a query instead of the last one; remembers neither if `etag` is "". */
+/* Replaces the last answer to a query; only forgets it if `etag` is "", or if there are ETAGS_MAX answers. */
 static void set_known_answer(struct api_service *api, const char *target, const char *etag,
                              unsigned int count)
 {
@@ -457,7 +458,7 @@ static void set_known_answer(struct api_service *api, const char *target, const 
     g_hash_table_insert(api->answers, g_strdup(target), answer);
 }
 
-/* `endpoint`: OPTIONAL_ENDPOINTS if every server has it. */
+/* `endpoint` is OPTIONAL_ENDPOINTS for a path that every server has. */
 static void list_records(struct api_service *api, const char *path, enum optional_endpoint endpoint,
                          const struct email_query *query, email_sink sink, void *context,
                          struct cancel *cancel, unsigned int *ret_count, struct service_result *ret)
@@ -543,16 +544,16 @@ static void reject_long_answer(const struct http_response *response, struct serv
         outcome_set(ret, SERVICE_REJECTED, EFBIG, "the service's answer is longer than allowed");
 }
 
-/* A 404 may also mean that the endpoint is missing: note_content_endpoint(). */
+/* A 404 may also mean that the endpoint is missing: see note_content_endpoint(). */
 static void set_error_if_missing(struct service_result *ret)
 {
     if (ret->outcome == SERVICE_REJECTED && (ret->http_status == 404 || ret->http_status == 410))
         ret->error = ENOENT;
 }
 
-/* Records whether the endpoint exists. A raw message that was cut off because of its length shows that it
- * does. One email that is not found shows nothing, since the email may have been deleted; a second, without a
- * success in between, shows that the endpoint is absent. */
+/* Records whether the endpoint exists. A raw message that was cut off because of its length shows that the
+ * endpoint exists. One email that is not found shows nothing, since the email may have been deleted; a second
+ * such email, without a success in between, shows that the endpoint is absent. */
 static void note_content_endpoint(struct api_service *api, enum optional_endpoint endpoint,
                                   const struct content_query *query, bool is_no_content,
                                   struct service_result *ret)

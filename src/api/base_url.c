@@ -32,7 +32,7 @@ static const char *check_characters(const char *url)
     return NULL;
 }
 
-/* Returns NULL, with *ret_uri (the caller releases it) and the path, or what is wrong with the URL. */
+/* Returns NULL, with *ret_uri (the caller releases it) and *ret_path; else what is wrong with the URL. */
 static const char *parse(const char *url, GUri **ret_uri, const char **ret_path)
 {
     static const char host_characters[] =
@@ -60,7 +60,7 @@ static const char *parse(const char *url, GUri **ret_uri, const char **ret_path)
     return NULL;
 }
 
-/* Only hosts that no name server can redirect: "localhost" (RFC 6761), 127.0.0.0/8 and ::1. */
+/* Returns true for hosts that no name server can redirect: "localhost" (RFC 6761), 127.0.0.0/8 and ::1. */
 static bool is_loopback(const char *host)
 {
     struct in_addr address;

@@ -27,7 +27,7 @@ typedef int (*record_sink)(void *context, const char *text, size_t len);
 
 struct list_reader {
     record_sink sink;
-    void (*pause)(void *context); /* called before a wait for more bytes; or NULL */
+    void (*pause)(void *context); /* the reader's owner calls it before a wait for more bytes; or NULL */
     void *context;                /* argument of sink and pause; borrowed */
     size_t max_record_bytes;
     size_t max_records; /* one more record stops the reading */
@@ -37,7 +37,7 @@ struct list_reader {
     /* The fields below are private. */
     int part;
     int error;        /* -errno that all later calls return; 0 if none */
-    long depth;       /* open brackets of the frame or the record */
+    long depth;       /* number of open brackets in the frame or record */
     char previous;    /* last byte of the frame or list, except blanks */
     bool is_wrapped;  /* the list is in an object */
     bool has_list;    /* an array of objects, or an empty array, was found */

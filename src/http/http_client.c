@@ -31,7 +31,7 @@
 
 enum {
     CONNECT_TIMEOUT_MS = 9000,  /* for the name lookup, the connection and TLS */
-    HEAD_MAX_BYTES = 64 * 1024, /* of all header lines of an answer */
+    HEAD_MAX_BYTES = 64 * 1024, /* all header lines of an answer together */
     IDLE_SLOTS_MAX = 64,
     KEY_MAX_BYTES = 4096,
     LINES_MAX = 6, /* lines of a request's head that libcurl does not write itself */
@@ -53,7 +53,7 @@ enum {
 struct http_slot {
     CURLM *multi;
     CURL *easy;
-    int fd;              /* of the connection; libcurl owns it; -1 if unknown or without a connection */
+    int fd;              /* socket of the connection, owned by libcurl; -1 if unknown or if there is none */
     uint64_t never_sent; /* result of find_never_sent() for a connection closed in this attempt */
     int64_t unacked_ms;  /* how long bytes may stay unacknowledged; 0: the kernel's default */
     int64_t used_ms;     /* time of the last use, by clock_boottime_ms() */
@@ -64,7 +64,7 @@ struct http_client {
     char *base_url;
     char *authorization; /* the whole header line, or NULL */
     pthread_mutex_t lock;
-    CURL *prototype;        /* protected by lock, like all below; has the options of fixed_options */
+    CURL *prototype;        /* protected by `lock`, like all below; has the options of fixed_options */
     struct http_slot *idle; /* stack; the slot that was used last is first */
     unsigned int idle_len;
 };
@@ -126,7 +126,7 @@ struct transfer {
     int error;          /* set by the callbacks; overrides libcurl's error */
     size_t body_len;    /* length of the request's body */
     size_t body_read;   /* bytes of the body handed to libcurl */
-    unsigned int match; /* bytes of CR LF CR LF that were written last; 4 after the whole head */
+    unsigned int match; /* length of the part of CR LF CR LF that was written last; 4 after the whole head */
     uint64_t out;       /* bytes written in this attempt, without the framing of TLS */
     uint64_t body_out;  /* bytes of `out` after the head */
     size_t head_bytes;  /* size of the answer's head so far */
@@ -423,7 +423,7 @@ static void report_pause(struct transfer *transfer)
     transfer->must_report_pause = false;
 }
 
-/* Reports a pause only if the socket has no more bytes: libcurl's buffer may be empty before. */
+/* Reports a pause only if the socket has no more bytes: libcurl's buffer may be empty while it has some. */
 static void wait_for_more(CURLM *multi, struct transfer *transfer)
 {
     int ready = 0;
@@ -633,8 +633,7 @@ static struct http_slot *slot_new(struct http_client *client)
     return slot;
 }
 
-/* Takes out the idle handles that were last used before `used_ms`; the caller frees them with slots_free().
- */
+/* Takes out the idle handles last used before `used_ms`; the caller frees them with slots_free(). */
 static struct http_slot *take_older_slots_locked(struct http_client *client, int64_t used_ms)
 {
     struct http_slot **at = &client->idle;
@@ -662,8 +661,7 @@ static struct http_slot *take_slot(struct http_client *client, int64_t idle_max_
     return slot != NULL ? slot : slot_new(client);
 }
 
-/* A handle whose request failed is freed, since it caches the server's address; a new one looks the name up.
- */
+/* Frees a handle whose request failed, since it caches the server's address: a new handle looks it up. */
 static void put_slot(struct http_client *client, struct http_slot *slot, bool has_failed, bool are_dead)
 {
     struct http_slot *dead = NULL;

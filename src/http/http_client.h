@@ -23,20 +23,20 @@ struct http_config {
     const char *base_url;    /* http(s)://host[:port][/path], no trailing slash, no credentials */
     const char *unix_socket; /* path of the socket to use instead of TCP, or NULL */
     const char *api_key;     /* sent in the Authorization header only; or NULL */
-    const char *ca_path;     /* file or directory with the only authorities to trust; if NULL, the system's */
+    const char *ca_path; /* file or directory of the only authorities to trust; NULL: those of the system */
 };
 
 struct http_response {
     int error;       /* 0: the answer is complete; -EHOSTUNREACH: no connection;
                         -EMFILE, -ENFILE: no free descriptor; -ETIMEDOUT; -ECANCELED;
-                        -ECONNRESET: connection lost; -EPROTO: not HTTP; -EFBIG: too long;
+                        -ECONNRESET: connection lost; -EPROTO: not HTTP; -EFBIG: longer than allowed;
                         -EINVAL: invalid request; -ENOMEM; -EIO; or the error of the sink */
     bool is_written; /* the kernel got the whole request, and may have sent it, so the server may have acted
                         on it. If false, the server cannot have acted */
     int status;      /* 0 if the head of a final answer (not 1xx) did not arrive */
-    int64_t retry_after_ms;             /* of Retry-After (seconds or date), at most an hour; -1: none */
-    uint64_t sent_bytes;                /* of heads and bodies, in all attempts of libcurl */
-    uint64_t received_bytes;            /* of heads and bodies */
+    int64_t retry_after_ms;             /* pause asked for by Retry-After, at most an hour; -1: none */
+    uint64_t sent_bytes;                /* size of heads and bodies, in all attempts of libcurl */
+    uint64_t received_bytes;            /* size of heads and bodies */
     bool is_html;                       /* the Content-Type is text/html */
     char etag[HTTP_ETAG_MAX_BYTES];     /* "" if the ETag is missing or too long */
     char reason[HTTP_REASON_MAX_BYTES]; /* a sentence for the user; "" when error is 0 */

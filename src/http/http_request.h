@@ -23,8 +23,7 @@ enum {
 };
 
 /* The body of a request is `head`, then a file, then `tail`. The file has `file_len` bytes, at `file_bytes`
- * or, if `file_bytes` is NULL, at the start of `fd`. All memory and `fd` are borrowed until the request ends.
- */
+ * or, if `file_bytes` is NULL, at the start of `fd`. Memory and `fd` are borrowed until the request ends. */
 struct http_body {
     const char *content_type; /* NULL if there is no body */
     const void *head;
@@ -49,7 +48,7 @@ struct http_request {          /* a POST if it has a body, otherwise a GET */
                                      wait for more and at the end; or NULL */
     void *context;                /* argument of sink and pause; borrowed */
     uint64_t max_body_bytes;      /* a longer body, or Content-Length, ends the request with -EFBIG */
-    int64_t timeout_ms;           /* for the whole request; 0 for no deadline while it makes progress */
+    int64_t timeout_ms;   /* deadline of the whole request; 0: none while the request makes progress */
     unsigned int stall_s; /* the request ends after this time with less than 100 bytes a second; 0 if only the
                              deadline ends it */
     struct cancel *cancel; /* or NULL */
@@ -69,7 +68,7 @@ ssize_t http_body_read(const struct http_body *body, size_t position, char *ret_
 /* Both functions percent-encode (RFC 3986) all bytes except letters, digits and `-._~`. Return: 0 or
  * path->error. */
 
-/* Appends "/" and the segment. Encodes "." and "..", too, which would change the path. */
+/* Appends "/" and the segment. Encodes also the segments "." and "..", which would change the path. */
 int http_path_add_segment(struct strbuf *path, const char *segment);
 
 /* Appends "?" or "&", then NAME=VALUE. */
