@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Lists of addresses, as in headers. Each parsed address can be put into a header and a request. A list that
- * is written from the parsed addresses is parsed as the same list. A refused list leaves no addresses.
+ * Lists of addresses, as in headers. Each parsed address can be put into a header and a request. A list made
+ * of the parsed addresses gives the same addresses again. A refused list leaves no addresses.
  */
 #include "mail/address.h"
 #include "base/strbuf.h"

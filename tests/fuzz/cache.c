@@ -61,7 +61,7 @@ static uint64_t open_index(int dir_fd)
     return hash;
 }
 
-/* Adds a row with any numbers, which other rows may have, and any texts. The first bytes choose its kind. */
+/* Adds a row with any texts and any numbers, even those of other rows. The first byte chooses its kind. */
 static void put_row(struct connection *connection, const uint8_t *bytes, size_t len)
 {
     _cleanup_free_ char *rest = fuzz_string(bytes + 4, len - 4);

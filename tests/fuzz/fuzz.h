@@ -28,7 +28,7 @@ static inline void fuzz_fail(const char *condition, const char *file, int line)
     abort();
 }
 
-/* Without a seed the order of jansson's hash tables, and with it the result of an input, varies. */
+/* Fixes the order of jansson's hash tables, so that an input always has the same result. */
 __attribute__((constructor)) static inline void fuzz_begin(void)
 {
     json_object_seed(1);

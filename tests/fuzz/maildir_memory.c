@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The Maildir memory over a database of any origin: the database is refused, or an inbox can be added that
+ * The Maildir memory over a database of any origin: the database is refused, or an inbox can be added, and
  * has the same uidvalidity when the database is opened again.
  */
 #include "store/maildir_memory.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The text of an email without quotes: its lines are lines of the whole text, in the same order.
+ * The new text of an email: its lines are lines of the whole text, in the same order.
  */
 #include "mail/new_text.h"
 #include "base/strbuf.h"

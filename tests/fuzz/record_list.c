@@ -12,7 +12,7 @@ enum {
 };
 
 struct outcome {
-    uint64_t hash;      /* of all records, in order */
+    uint64_t hash;      /* hash of all records, in order */
     unsigned int count; /* includes records that are too long or too deep */
     int error;
 };

@@ -13,7 +13,7 @@ struct outcome {
     struct strbuf answers;
     struct strbuf delivered;
     size_t messages;
-    size_t rounds; /* times that the bytes were received */
+    size_t rounds; /* how often the session received the bytes */
 };
 
 static const char *check_recipient(void *context, const char *address)

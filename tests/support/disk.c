@@ -18,7 +18,7 @@
 #include <cmocka.h>
 
 enum {
-    SYNCS_MAX = 1000, /* number of syncs that are remembered, the newest ones */
+    SYNCS_MAX = 1000, /* number of the newest syncs that are remembered */
 };
 
 struct sync {
@@ -28,7 +28,7 @@ struct sync {
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static struct sync syncs[SYNCS_MAX]; /* protected by lock, like all variables below */
+static struct sync syncs[SYNCS_MAX]; /* protected by `lock`, like all variables below */
 static size_t syncs_len;             /* syncs so far; the newest is syncs[(syncs_len - 1) % SYNCS_MAX] */
 static char failing[PATH_MAX];
 static int error_of_syncs;

@@ -19,7 +19,7 @@ void disk_pretend(void);
 
 /* Forgets all syncs so far. */
 void disk_forget_syncs(void);
-/* Returns the number of syncs since disk_forget_syncs() of files with `part` in their path ("" for all). */
+/* Returns how many syncs since disk_forget_syncs() were of files with `part` in their path ("" for all). */
 unsigned int disk_count_syncs(const char *part);
 /* Fails the test if no file or folder whose path ends with `end` was synced since disk_forget_syncs(). */
 void disk_assert_synced(const char *end);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The clock that tests move. Lock order: a waiter's mutex before the clock's lock. The thread that moves the
- * clock takes them in reverse, so it only tries the waiters' mutexes.
+ * clock takes both in reverse, so it only tries the waiters' mutexes.
  */
 #include "support/fake_clock.h"
 
@@ -16,7 +16,7 @@ enum {
 struct fake_waiter {
     pthread_cond_t *condition;
     pthread_mutex_t *mutex;
-    bool is_woken; /* since the clock was last moved */
+    bool is_woken; /* was woken since the clock was last moved */
     struct fake_waiter *next;
 };
 

@@ -17,7 +17,7 @@ struct fake_clock {
     pthread_mutex_t lock;
     pthread_cond_t waiters_changed;
     int64_t start_ms;
-    int64_t elapsed_ms;          /* since the start; protected by lock, like all members below */
+    int64_t elapsed_ms;          /* since the start; protected by `lock`, like all members below */
     struct fake_waiter *waiters; /* threads in clock_wait() */
     unsigned int waiters_len;
 };

@@ -76,8 +76,7 @@ struct mail_service *fake_service_as_service(struct fake_service *fake);
 
 /* ---- scripting */
 
-/* Scripts the outcome of the next call of this kind that `of` selects and that has no scripted outcome yet.
- */
+/* Scripts the outcome of the next call of this kind that `of` selects and that has no outcome yet. */
 void fake_service_push(struct fake_service *fake, enum fake_call call, struct fake_outcome outcome);
 /* Sets the outcome of calls of this kind that are not scripted. All zeros restore the default behaviour. */
 void fake_service_set(struct fake_service *fake, enum fake_call call, struct fake_outcome outcome);
@@ -111,7 +110,7 @@ void fake_service_wait_count(struct fake_service *fake, enum fake_call call, uns
 struct fake_record fake_service_get(struct fake_service *fake, enum fake_call call, unsigned int index);
 /* Returns the largest number of calls of this kind that were under way at one time. */
 unsigned int fake_service_most_at_once(struct fake_service *fake, enum fake_call call);
-/* Returns how many sends took effect, one for each idempotency key if `keys_count`, else for each call. */
+/* Returns how many sends took effect. With `keys_count`, sends with the same idempotency key count once. */
 unsigned int fake_service_count_sent(struct fake_service *fake, bool keys_count);
 
 /* ---- data of the fake service. `json` is an object as a service would send it */

@@ -49,7 +49,7 @@ struct scripted_server {
     pthread_t thread;
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    struct scripted_step steps[STEPS_MAX]; /* protected by lock, like all members below */
+    struct scripted_step steps[STEPS_MAX]; /* protected by `lock`, like all members below */
     size_t first_step;
     size_t steps_len;
     struct scripted_step default_step;

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 enum {
-    TESTS_MAX = 200, /* most tests of a program */
+    TESTS_MAX = 200, /* maximum number of tests in a program */
 };
 
 static struct CMUnitTest tests[TESTS_MAX];

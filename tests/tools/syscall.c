@@ -15,8 +15,8 @@
 #include <sys/xattr.h>
 #include <unistd.h>
 
-/* Each function prints nothing, and returns 0 or -1 with errno set. Sets *step to the name of the failed call
- * if that is not the operation itself. */
+/* Each function returns 0, or -1 with errno set. It sets *step to the name of the failed call, unless the
+ * operation itself failed. */
 typedef int operation_function(char **operand, const char **step);
 
 static int do_rename(char **operand, const char **step)
@@ -85,8 +85,7 @@ static int do_getxattr(char **operand, const char **step)
     return getxattr(operand[0], "user.test", value, sizeof(value)) < 0 ? -1 : 0;
 }
 
-/* Opens with flags written as letters: r w (or rw), a append, t truncate, c create, x exclusive, d directory.
- */
+/* Opens with flags as letters: r, w or rw; a append, t truncate, c create, x exclusive, d directory. */
 static int open_as(const char *path, const char *letters)
 {
     bool reads = strchr(letters, 'r') != NULL;
@@ -122,7 +121,7 @@ static int do_write(char **operand, const char **step)
     return close(fd);
 }
 
-/* Writes one byte behind `offset` zeros of which none is written. */
+/* Writes one byte at an offset, which leaves a hole before the byte. */
 static int do_write_at(char **operand, const char **step)
 {
     *step = "open";
@@ -183,9 +182,7 @@ static int do_mmap(char **operand, const char **step)
     return close(fd);
 }
 
-/* Maps a file for writing, closes the descriptor, prints "mapped", and keeps the mapping until its input
- * ends.
- */
+/* Maps a file for writing, closes it, prints "mapped", and keeps the mapping until standard input ends. */
 static int do_mmap_hold(char **operand, const char **step)
 {
     *step = "open";

@@ -294,7 +294,7 @@ API_TEST(a_raw_message_that_is_too_long_shows_that_the_endpoint_exists)
     }
 }
 
-/* Waits until the client has written what was sent so far. Then ten seconds pass. */
+/* Waits until the client has written the chunks sent so far, then lets ten seconds pass. */
 static void wait_for_previous_chunk(void *context, size_t sent_bytes)
 {
     const int *fd = context;

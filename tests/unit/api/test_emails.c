@@ -277,8 +277,7 @@ API_TEST(a_long_list_with_damage_at_any_record_fails)
     struct api_fixture *fixture = *state;
     struct strbuf *body = &fixture->body;
     size_t ends[ARRAY_LEN(places)];
-    /* All lists are made first, because the server may still be sending a list when the client gives it up.
-     */
+    /* All lists are made first, since the server may still be sending one when the client gives it up. */
     for (size_t place = 0; place < ARRAY_LEN(places); place++) {
         for (int i = 0; i < RECORDS; i++)
             strbuf_appendf(body, "%c{\"id\": \"id-%d\"}", i == 0 ? '[' : i == places[place] ? '}' : ',', i);
@@ -354,8 +353,7 @@ API_TEST(an_unchanged_answer_is_not_delivered_again)
     assert_string_equal(scripted_request_header(scripted_server_request(fixture->server, 1), "If-None-Match"),
                         "\"v1\"");
 
-    /* No ETag is sent if the query does not allow it, or after an answer that was not delivered completely.
-     */
+    /* No ETag is sent if the query forbids it, or after an answer that was not delivered completely. */
     static const char *const bodies[] = {"[{\"id\": ", "[{\"id\": tru}]", "[]"};
     for (size_t i = 0; i < ARRAY_LEN(bodies); i++) {
         scripted_server_push(fixture->server,

@@ -126,7 +126,7 @@ TEST(lists_are_read_in_pieces_of_every_size)
     }
 }
 
-/* At every position of a string that is longer than one step of the reader. */
+/* Quotes and brackets are at every position of a string that is longer than one step of the reader. */
 TEST(quotes_and_brackets_in_long_strings_are_skipped)
 {
     for (size_t at = 0; at < 1200; at++) {

@@ -20,7 +20,7 @@ static bool is_unusable(int fd)
     return done < 0 && errno == EBADF && fcntl(fd, F_GETFD) == 0;
 }
 
-/* Closes the descriptors in a child process, since the test reports to them. */
+/* Closes the descriptors in a child process, since the test program writes its report to them. */
 TEST(closed_standard_descriptors_are_opened_but_still_fail)
 {
     pid_t child = fork();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A wait ends at its time, which the test brings about by moving the clock, or when it is cancelled. Each
- * task wakes one sleeper. The delays between attempts grow, with jitter.
+ * A wait ends when the test moves the clock to the wait's time, or when it is cancelled. Each task wakes one
+ * sleeper. The delays between attempts grow, with jitter.
  */
 #include "base/wait.h"
 

@@ -27,7 +27,7 @@ struct device {
     pthread_mutex_t lock;
     pthread_cond_t arrived; /* signals a change of has_arrived */
     pthread_cond_t opened;
-    bool is_open; /* protected by lock, like all below */
+    bool is_open; /* protected by `lock`, like all below */
     bool has_arrived[NUMBERS_MAX];
 };
 

@@ -583,7 +583,7 @@ TEST_WITH(a_refused_connection_leaves_the_request_unwritten, set_up, tear_down)
     http_client_free(client);
 }
 
-/* A name of 127.0.0.1, whose next `failing_lookups` lookups fail. */
+/* A name of 127.0.0.1. Its next `failing_lookups` lookups fail. */
 #define NAME "service.test"
 static atomic_uint failing_lookups;
 
@@ -860,7 +860,7 @@ static void *make_stalled_request(void *argument)
     return NULL;
 }
 
-/* There are more requests at once than idle handles are kept. */
+/* More requests run at once than the client keeps idle handles. */
 TEST(requests_of_many_threads_leave_no_descriptor_open)
 {
     enum {

@@ -14,7 +14,7 @@
 #include "support/test.h"
 
 enum {
-    MANY = 60 * 1000, /* repetitions that overflow the stack of a recursion, and hang in quadratic time */
+    MANY = 60 * 1000, /* repetitions at which recursion would overflow the stack, and quadratic time hang */
     CEILING = 64 * 1000 * 1000,
 };
 

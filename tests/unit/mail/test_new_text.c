@@ -562,8 +562,8 @@ TEST(long_texts_are_read_in_linear_time)
     }
 }
 
-/* new_text_append() joins the lines of an attribution in a buffer of 400 bytes, whose end the lines reach
- * here. */
+/* new_text_append() joins the lines of an attribution in a buffer of 400 bytes. Here the lines reach the end
+ * of the buffer. */
 TEST(a_beginning_of_an_attribution_without_its_end_is_new_text)
 {
     char text[1000];
