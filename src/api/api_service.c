@@ -432,7 +432,7 @@ static int build_list_target(const char *path, const struct email_query *query, 
     return http_path_add_query(target, "limit", limit);
 }
 
-/* Copies the last complete answer to a query, whose ETag makes the next request conditional (RFC 9110 section
+/* Copies the last complete answer to a query. Its ETag makes the next request conditional (RFC 9110 section
  * 13.1.2). Returns false if no answer is known. */
 static bool find_known_answer(struct api_service *api, const char *target, struct known_answer *ret)
 {

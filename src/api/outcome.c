@@ -26,7 +26,7 @@ enum own_body {
     OWN_NONE,
 };
 
-/* The first matching row counts; the last matches every status. */
+/* The first row that matches counts; the last row matches every status. */
 static const struct outcome_row {
     int first;
     int last;

@@ -56,7 +56,7 @@ bool request_signals_only_inform(pid_t task)
 
 /* ---------------------------------------------------------------- interrupts */
 
-/* Ends when no request is left that only informing signals have interrupted. */
+/* Checks the requests that only informing signals have interrupted, until there are none. */
 static void check_signals(struct worker_job *job)
 {
     struct request_list *list = (struct request_list *)((char *)job - offsetof(struct request_list, check));

@@ -44,8 +44,8 @@ struct http_response {
 
 struct http_client;
 
-/* Copies the configuration. Return: 0; -EINVAL if the URL is not http(s), or the URL or the key is too long,
- * or has a space or control character; -ENOMEM. */
+/* Copies the configuration. Return: 0; -EINVAL if the URL is not http(s), the key is empty or too long, or
+ * one of them has a space or control character; -ENOMEM. */
 int http_client_new(const struct http_config *config, struct http_client **ret_client);
 
 /* Frees the client and wipes the key. No request may be in progress. NULL-safe. */

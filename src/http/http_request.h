@@ -76,7 +76,7 @@ int http_path_add_query(struct strbuf *path, const char *name, const char *value
 
 /* ---------------------------------------------------------------- multipart */
 
-/* The text before and after the file in a body of one part, which is named "file". */
+/* The text before and after the file in a body of one part named "file". */
 struct http_multipart {
     char content_type[HTTP_MULTIPART_TYPE_BYTES]; /* Content-Type of the request */
     char head[HTTP_MULTIPART_HEAD_BYTES];

@@ -144,7 +144,7 @@ static size_t atom_len(const char *c)
     return len;
 }
 
-/* Appends the text without its line ends, which fold long lines. */
+/* Appends the text without its line ends, since they only fold long lines. */
 static void append_unfolded(struct strbuf *out, const char *start, const char *end)
 {
     for (const char *c = start; c < end; c++)
@@ -189,8 +189,8 @@ static bool is_domain(const char *text)
     return true;
 }
 
-/* Returns true if all characters are visible, or blanks, which can be in quoted strings. Invisible characters
- * would make two addresses look alike; U+FFFD replaces damaged text. */
+/* Returns true if the text is UTF-8 and all characters are visible, or blanks as in quoted strings. Invisible
+ * characters would make two addresses look alike; U+FFFD replaces damaged text. */
 static bool is_visible(const char *text)
 {
     if (!g_utf8_validate(text, -1, NULL))
@@ -343,7 +343,7 @@ struct list_reading {
     struct address_list *list;
     const char *domain;  /* appended to an address without "@"; if NULL, such an address is refused */
     const char *closing; /* the last ";" of the text; NULL if there is none */
-    size_t left;         /* number of addresses that the text may still have */
+    size_t left;         /* number of addresses and other items that the text may still have */
     bool has_looked_for_closing;
     bool is_in_group;
 };

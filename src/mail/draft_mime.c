@@ -94,8 +94,8 @@ static int read_addresses_header(struct draft_reading *reading, const char *name
     return draft_read_addresses(reading, name, raw, list);
 }
 
-/* Keeps the first ids of In-Reply-To, which begins with the answered email's, and the last ids of References,
- * which begins with the oldest email of the thread. */
+/* Keeps the first ids of In-Reply-To, since it begins with the id of the answered email, and the last ids of
+ * References, since it begins with the oldest email of the thread. */
 static int read_ids_header(struct draft_reading *reading, const char *name, const char *raw, void *target)
 {
     g_auto(GStrv) ids = message_id_list(raw, strlen(raw));

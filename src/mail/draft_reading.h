@@ -18,7 +18,7 @@
 
 struct draft_reading {
     bool is_answer;     /* missing fields are taken from the answered email */
-    bool is_from_email; /* the result of reply_make() is read, whose lists may have an unusable text */
+    bool is_from_email; /* reads the result of reply_make(): its lists may have an unusable text */
     char *from;
     bool has_to; /* the message itself has a To list, which may be empty; likewise has_cc */
     bool has_cc;

@@ -91,8 +91,8 @@ struct email_query {
     size_t known; /* number of records that the caller has already. A Core server may ignore `limit`: the call
                      fails after `known` + MAIL_LIST_SURPLUS records, or `limit` if that is more. A call with
                      limit 1, which only asks whether the server answers, never fails for this reason */
-    const char *search_term; /* sought in subject, bodies, attachment names; NULL for no search. A server may
-                                ignore the term and answer with all emails */
+    const char *search_term; /* sought in subject, bodies, attachment names; NULL for none. A Core server
+                                may ignore the term and answer with all emails */
     bool with_invalid;       /* also lists emails that rules or checks held back (valid_only=false) */
     bool may_be_unchanged; /* an answer equal to the last complete answer to this query gives SERVICE_OK with
                               http_status 304 and the last *ret_count, without a call of the sink */
@@ -107,7 +107,7 @@ struct upload_request {
 };
 
 struct send_request {
-    const char *json;            /* complete request (draft_complete_request()), from_address a string */
+    const char *json;            /* result of draft_complete_request(), with from_address as a string */
     const char *idempotency_key; /* never NULL */
     bool is_repeat; /* the service may have accepted an earlier attempt with this key, so the request is never
                        sent without the key (SERVICE_REJECTED if the service refuses the key now) */
@@ -147,8 +147,8 @@ struct mail_service_ops {
                          struct cancel *cancel, char **ret_id, struct service_result *ret);
     void (*upload)(struct mail_service *service, const struct upload_request *request, struct cancel *cancel,
                    char **ret_id, struct service_result *ret);
-    /* Sends with the key. If the service refuses the key or a from_address in text, the call leaves the key
-     * out or sends an object, by the rules of the interface, and so do later calls. */
+    /* Sends with the key. By the rules of the interface, this and later calls leave the key out if the
+     * service refuses it, and send from_address as an object if the service refuses a string. */
     void (*send)(struct mail_service *service, const struct send_request *request, struct cancel *cancel,
                  char **ret_id, struct service_result *ret);
     /* Lists sent mail as email records, whose `status` is pending, sent or failed. */

@@ -26,8 +26,8 @@ char **message_id_list(const char *value, size_t len);
 /* Returns the first id of message_id_list() (the caller frees); NULL also when out of memory. */
 char *message_id_first(const char *value, size_t len);
 
-/* Returns the id in the first header `Message-ID` of a message, of which the caller may pass only the
- * beginning; NULL if there is none, or when out of memory. The caller frees. */
+/* Returns the id in the first header `Message-ID` of a message; the beginning of the message is enough. NULL
+ * if there is no id, or when out of memory. The caller frees. */
 char *message_id_of(const char *bytes, size_t len);
 
 #endif

@@ -180,7 +180,7 @@ static struct text_line trim(struct text_line line, const char *bytes)
 
 enum {
     RULE_MIN = 3,
-    MARK_MAX_BYTES = 120, /* length of a rule, a separator or a telephone's line */
+    MARK_MAX_BYTES = 120, /* maximum length of a rule, a separator or a telephone's line */
     LABEL_MAX_BYTES = 40,
     ATTRIBUTION_MAX_BYTES = 400,
     WRAPPED_MIN = 56, /* length in characters of a line that a mail program wrapped */
@@ -304,7 +304,8 @@ static bool begins_with_date(struct text_line line)
 
 enum attribution {
     ATTRIBUTION_NONE,
-    ATTRIBUTION_OF_QUOTE, /* "Ann wrote:": an attribution only if the next line is a quote */
+    ATTRIBUTION_OF_QUOTE, /* "Ann wrote:": an attribution only if the next line, except blank ones, is a quote
+                           */
     ATTRIBUTION_SURE,     /* "On Friday at 10:14 Ann wrote:": an attribution whatever follows */
 };
 
@@ -374,8 +375,8 @@ static bool begins_attribution(struct text_line line)
 
 enum {
     ATTRIBUTION_LINES_MAX = 4,
-    HEADER_BLOCK_LINES = 12,    /* number of lines that is_header_block() looks at */
-    HEADER_VALUE_LINES = 2,     /* maximum number of lines without a label in a row, in a block of headers */
+    HEADER_BLOCK_LINES = 12, /* maximum number of lines in a block of headers */
+    HEADER_VALUE_LINES = 2,  /* maximum number of consecutive lines without a label in a block of headers */
     SHORT_SIGNATURE_LINES = 15, /* maximum length of a signature that begins with "--" instead of "-- " */
     REST_LINES_MAX = 20,        /* maximum number of lines without ">" that continue a wrapped quoted line */
 };

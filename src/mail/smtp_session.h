@@ -44,8 +44,8 @@ struct smtp_message {
 };
 
 /* The program that receives the messages, and what its sessions offer. A callback returns an answer with its
- * code, such as "550 5.1.1 No inbox has this address", which stays valid until the session calls the next
- * callback. The session sends the answer with "?" for all bytes but printable ASCII. */
+ * code, such as "550 5.1.1 No inbox has this address". The answer stays valid until the session calls the
+ * next callback. The session sends it with "?" for all bytes but printable ASCII. */
 struct smtp_host {
     void *context;
     enum smtp_dialect dialect;
