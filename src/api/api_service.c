@@ -43,7 +43,7 @@ enum {
 
 static const char no_json[] = "the service answered with something that is not JSON";
 
-/* Endpoints that a server may lack. An absent endpoint is tried again after SKIPPED_CALLS_MAX skipped calls.
+/* Endpoints that a server may lack. An absent one is tried again once SKIPPED_CALLS_MAX calls were skipped.
  */
 enum optional_endpoint {
     ENDPOINT_INBOX_LIST,

@@ -34,8 +34,7 @@ int file_read_at(int dir_fd, const char *name, size_t max_bytes, char **ret_byte
  * the temporary file NAME.new. Return: also -ENAMETOOLONG when NAME.new is too long. */
 int file_replace_at(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode);
 
-/* Like file_replace_at(), but without the fsync of the directory: the caller does it once for several files.
- */
+/* Like file_replace_at(), but leaves the fsync of the directory to the caller: once for several files. */
 int file_replace_lazily_at(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode);
 
 int file_sync(int fd);

@@ -58,7 +58,7 @@ fuse_req_t request_end(struct fs_request *request);
 
 /* Returns true if no signal but SIGCHLD, SIGCONT, SIGURG and SIGWINCH is pending for the task (a thread's
  * id). Returns true also if none at all is pending: another thread of the program took the signal, or the
- * kernel woke the task for a reason of its own. Returns false if /proc does not show the signals. */
+ * kernel woke the task for a reason of its own. Returns false if the task's status in /proc is unreadable. */
 bool request_signals_only_inform(pid_t task);
 
 /* ---------------------------------------------------------------- answers */

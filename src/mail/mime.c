@@ -248,8 +248,7 @@ static int read_file_name(struct span header, char **ret_name)
                                            : error;
 }
 
-/* A file name counts only within a multipart, since some programs also give a name to a message of one text.
- */
+/* A file name counts only within a multipart, since some programs also name a message that is one text. */
 int mime_is_file(const struct mime_entity *leaf)
 {
     struct span disposition = first_token(mime_find_field(leaf->header, "Content-Disposition"));
@@ -292,8 +291,7 @@ static char *make_attachment_name(const char *type, size_t number)
     return asprintf(&name, "attachment-%zu%s", number, extension) < 0 ? NULL : name;
 }
 
-/* Corrects a name that is too long or has control characters, since programs need the extension of the name.
- */
+/* Corrects a name that is too long or has control characters, since programs need its extension. */
 int mime_name_file(const struct mime_entity *part, size_t number, char **ret_name)
 {
     _cleanup_free_ char *given = NULL;

@@ -125,8 +125,8 @@ struct mime_entity {
     unsigned int number;        /* position among the parts of `around`, from 1 */
     struct mime_entity *around; /* the multipart that holds the entity; NULL for the whole message */
     char *boundary;             /* boundary of a multipart, or NULL */
-    bool has_usual_text; /* a multipart/alternative with plain text or HTML: its plain text has no other type
-                          */
+    bool has_usual_text;     /* multipart/alternative with plain text, HTML or multipart: no other type is its
+                                text */
     unsigned int plain_part; /* number of the part that gives a multipart/alternative its plain text, or 0 */
     unsigned int html_part;  /* number of the part that gives a multipart/alternative or /related its HTML */
 };

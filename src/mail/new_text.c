@@ -237,8 +237,7 @@ static bool is_forward(struct text_line line)
     return is_marked && has_phrase(trim(line, "*-_="), begins, PHRASE_FORWARDED);
 }
 
-/* Returns true for "Sent from my iPhone". A line with a comma is a person's: "Sent from my desk, as usual".
- */
+/* Returns true for "Sent from my iPhone". People write lines with a comma: "Sent from my desk, as usual". */
 static bool is_device_line(struct text_line line)
 {
     line = trim(line, "");
@@ -304,7 +303,7 @@ static bool begins_with_date(struct text_line line)
 
 enum attribution {
     ATTRIBUTION_NONE,
-    ATTRIBUTION_OF_QUOTE, /* "Ann wrote:": an attribution only if the next line, except blank ones, is a quote
+    ATTRIBUTION_OF_QUOTE, /* "Ann wrote:": an attribution only if a quote follows, perhaps after blank lines
                            */
     ATTRIBUTION_SURE,     /* "On Friday at 10:14 Ann wrote:": an attribution whatever follows */
 };

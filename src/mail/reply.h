@@ -31,11 +31,10 @@ struct reply_original {
 
 /* Makes the request, as JSON text without the bodies (the caller frees): from_address, to_addresses,
  * cc_addresses, subject, existing_email_id, message_type, without empty lists. A reply goes to Reply-To, or
- * to From if Reply-To is empty or the inbox itself. If From is the inbox as well, the reply goes to To, and
- * to From only if To has own addresses alone. A reply to all also goes to To and Cc. A forward has no
- * recipients. A text that is not an address is kept in its list, and draft_parse() refuses a message that
- * needs the text. Equal originals give equal texts. Return: 0; -EMSGSIZE if the text exceeds REPLY_MAX_BYTES;
- * -ENOMEM. */
+ * to From if Reply-To is empty or the inbox itself. If From is the inbox as well, the reply goes to To
+ * without own addresses, or to From if To has no others. A reply to all also goes to To and Cc. A forward has
+ * no recipients. A text that is not an address is kept in its list, and draft_parse() refuses a message that
+ * needs the text. Equal originals give equal texts. Return: 0; -EMSGSIZE above REPLY_MAX_BYTES; -ENOMEM. */
 int reply_make(enum reply_kind kind, const struct reply_original *original, char **ret_reply);
 
 /* The mark at the beginning of a subject, in any language: of a reply ("AW: dinner"), or of a forward. */
