@@ -125,8 +125,8 @@ struct mime_entity {
     unsigned int number;        /* position among the parts of `around`, from 1 */
     struct mime_entity *around; /* the multipart that holds the entity; NULL for the whole message */
     char *boundary;             /* boundary of a multipart, or NULL */
-    bool has_usual_text;     /* multipart/alternative with plain text, HTML or multipart: no other type is its
-                                text */
+    bool has_usual_text; /* a part of this multipart/alternative is plain text, HTML or a multipart; a part of
+                            another text type, such as text/enriched, then does not give the plain text */
     unsigned int plain_part; /* number of the part that gives a multipart/alternative its plain text, or 0 */
     unsigned int html_part;  /* number of the part that gives a multipart/alternative or /related its HTML */
 };
