@@ -55,7 +55,7 @@ enum optional_endpoint {
 
 struct endpoint {
     enum service_capability state;
-    unsigned int calls_to_skip; /* before an absent endpoint is tried again */
+    unsigned int calls_to_skip; /* number of calls before an absent endpoint is tried again */
     uint64_t missing_hash;      /* hash of the id of an email that exists but got a 404; 0 if there is none */
 };
 
@@ -73,7 +73,7 @@ struct api_service {
     struct endpoint endpoints[OPTIONAL_ENDPOINTS]; /* protected by `lock`, like all below */
     enum service_capability from_address_text;     /* ABSENT: from_address must be an object */
     enum service_capability idempotency_key;
-    GHashTable *answers; /* from the target of a query to its struct known_answer */
+    GHashTable *answers; /* maps the target of a query to its struct known_answer */
     struct service_counters counters;
 };
 
@@ -140,7 +140,7 @@ static void api_post(struct api_service *api, const char *target, const struct h
 struct list_call {
     const char *target;
     const char *if_none_match; /* an ETag, or NULL */
-    int64_t timeout_ms;        /* for the whole call; or NO_TIMEOUT */
+    int64_t timeout_ms;        /* deadline of the whole call, or NO_TIMEOUT */
     struct cancel *cancel;
     struct list_reader reader; /* the caller initialises and releases it */
     struct strbuf error_body;  /* the body of an unsuccessful answer; set by get_list(), like all below */
@@ -390,7 +390,7 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
 /* ---------------------------------------------------------------- GET /email and GET /email/outbound */
 
 struct email_receiver {
-    const char *inbox_id; /* or NULL */
+    const char *inbox_id; /* emails of other inboxes are skipped; NULL if the query is for all */
     email_sink sink;
     void *context;
 };

@@ -25,7 +25,7 @@ enum character_kind {
 
 struct character {
     uint32_t code; /* 0 when invalid */
-    uint32_t len;  /* bytes; 1 when invalid */
+    uint32_t len;  /* length in bytes; 1 when invalid */
     enum character_kind kind;
 };
 

@@ -14,7 +14,7 @@
 struct mount {
     char *path;    /* NULL at the end of the list */
     dev_t device;  /* st_dev of the mounted files */
-    int64_t owner; /* of a FUSE mount: the uid of the user who mounted it; otherwise -1 */
+    int64_t owner; /* uid of the user who mounted it, if it is a FUSE mount; else -1 */
 };
 
 /* Lists the mounts of a file system type (MOUNTINFO_INBOXFS) in the order of mounting; the caller frees the

@@ -13,8 +13,8 @@
 
 struct strbuf {
     char *data;       /* NUL-terminated; NULL before the first append */
-    size_t len;       /* bytes, without the NUL */
-    size_t capacity;  /* bytes allocated */
+    size_t len;       /* length in bytes, without the NUL */
+    size_t capacity;  /* number of bytes allocated */
     size_t max_bytes; /* bound of `len` */
     int error; /* 0; or the error after which appends do nothing: -ENOMEM, -EMSGSIZE (over max_bytes) */
 };

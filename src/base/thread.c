@@ -21,7 +21,7 @@ struct worker_pool {
     pthread_mutex_t lock;
     pthread_cond_t thread_ended;
     struct sleepers idlers; /* protected by `lock`, like all below */
-    GQueue jobs;            /* of struct worker_job; no thread runs them yet */
+    GQueue jobs;            /* queue of struct worker_job that no thread runs yet */
     unsigned int threads;
     unsigned int idle; /* number of threads without a job */
     bool ending;

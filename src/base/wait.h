@@ -91,7 +91,7 @@ void sleepers_wake_all(struct sleepers *sleepers);
 struct backoff {
     int64_t min_ms;
     int64_t max_ms;
-    unsigned int attempts; /* since the last success */
+    unsigned int attempts; /* number of attempts since the last success */
 };
 
 /* Returns the next delay, half to all of min_ms * 2^attempts, at most max_ms; counts an attempt. */

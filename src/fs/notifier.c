@@ -21,7 +21,7 @@ enum {
 static const uint64_t events_stream = 0;
 
 struct invalidation {
-    uint64_t ino; /* or events_stream */
+    uint64_t ino; /* an inode number, or events_stream */
     char name[];  /* an entry of the folder `ino`; or "" for attributes, content and listing of `ino` */
 };
 

@@ -35,7 +35,7 @@ struct request_list {
 };
 
 struct fs_request {
-    struct tree_caller caller; /* for calls of the tree */
+    struct tree_caller caller; /* argument for calls of the tree */
     struct cancel cancel;
     struct request_list *list;
     fuse_req_t fuse;

@@ -25,7 +25,7 @@
 enum {
     REQUEST_LOOP_THREADS_MAX = 1200,
     REQUEST_LOOP_WAITING_MAX = 8,
-    REQUEST_LOOP_MAX_WRITE = 1024 * 1024, /* bytes of one write request */
+    REQUEST_LOOP_MAX_WRITE = 1024 * 1024, /* size in bytes of the largest write request */
 };
 
 struct request_loop {

@@ -36,7 +36,7 @@ enum {
 
 struct announcement {
     uint64_t ino; /* 0 if `path` is set; else `path` is "", and tree_find_announced() finds the path */
-    size_t len;   /* with the NUL */
+    size_t len;   /* length of `path` with its NUL */
     char path[];
 };
 

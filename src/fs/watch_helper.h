@@ -34,12 +34,12 @@
 /* Memory that the daemon shares with the processes. */
 struct watch_helper_shared {
     atomic_ulong done; /* number of paths so far that were lost, or whose file was created and closed */
-    dev_t device;      /* of the mount; set before the first path, like `mountpoint` */
+    dev_t device;      /* st_dev of the mount; set before the first path, like `mountpoint` */
     char mountpoint[PATH_MAX];
 };
 
 struct watch_helper {
-    atomic_int pid;                     /* of the process; 0 if there is none */
+    atomic_int pid;                     /* id of the process; 0 if there is none */
     struct watch_helper_shared *shared; /* NULL if there was no memory; then no process is started */
     struct tree *tree; /* finds paths by inode numbers; borrowed; NULL if callers announce paths */
     int fd; /* non-blocking pipe to the process, or -1; like the next two, used by the thread alone */

@@ -30,7 +30,7 @@
 #include "base/clock.h"
 
 enum {
-    CONNECT_TIMEOUT_MS = 9000,  /* for the name lookup, the connection and TLS */
+    CONNECT_TIMEOUT_MS = 9000,  /* for the name lookup, the connection and TLS together */
     HEAD_MAX_BYTES = 64 * 1024, /* all header lines of an answer together */
     IDLE_SLOTS_MAX = 64,
     KEY_MAX_BYTES = 4096,

@@ -51,7 +51,7 @@ struct http_request {          /* a POST if it has a body, otherwise a GET */
     int64_t timeout_ms;   /* deadline of the whole request; 0: none while the request makes progress */
     unsigned int stall_s; /* the request ends after this time with less than 100 bytes a second; 0 if only the
                              deadline ends it */
-    struct cancel *cancel; /* or NULL */
+    struct cancel *cancel; /* ends the request when it is set; or NULL */
 };
 
 /* ---------------------------------------------------------------- body */

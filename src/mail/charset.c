@@ -25,7 +25,7 @@ enum {
 /* Labels that iconv lacks, or reads otherwise than the WHATWG Encoding Standard. They are reduced to small
  * letters and digits, since programs differ in the other characters. */
 static const struct charset {
-    const char *name; /* for iconv */
+    const char *name; /* name of the charset for iconv */
     const char *labels;
 } charsets[] = {
     {"UTF-8", "utf8 unicode11utf8 unicode20utf8 xunicode20utf8"},

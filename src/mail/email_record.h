@@ -24,8 +24,8 @@ struct email_record {
     const char
         *json;       /* the file's content: two-space indent, final newline, unescaped UTF-8; `id`, `date`,
                         `from_address`, `to_addresses`, `subject` first, then the rest in the order received */
-    size_t json_len; /* bytes */
-    size_t line_len; /* bytes of the line that email_record_write_line() makes, without the file name */
+    size_t json_len; /* length of `json` */
+    size_t line_len; /* length of the line that email_record_write_line() makes, without the file name */
     int64_t date_ms; /* `date` since 1970 UTC; 0 when has_date is false */
     bool has_date;
     bool is_quarantined; /* rules or checks held the email back: the record has a `status` other than "valid",

@@ -17,7 +17,7 @@
 enum {
     KEY_CHARS = 8,
     DIGEST_CHARS = 64,
-    SUBJECT_MAX_BYTES = 1024,  /* bytes of a subject that are read */
+    SUBJECT_MAX_BYTES = 1024,  /* length of the part of a subject that is read */
     SAFE_TEXT_MAX_BYTES = 180, /* bytes that file_name_from_text() keeps of a text that is not harmless */
     EXTENSION_MAX_BYTES = 32,  /* a longer extension counts as part of the stem */
 };

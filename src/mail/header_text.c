@@ -107,7 +107,7 @@ static void append_base64(struct strbuf *bytes, const char *text, size_t len)
         step = len < 4 * 64 ? len : 4 * 64;
         strbuf_append(bytes, decoded, g_base64_decode_step(text, step, decoded, &state, &save));
     }
-    size_t digits = (size_t)abs(state); /* in the last group; `state` is negative if the group has padding */
+    size_t digits = (size_t)abs(state); /* number in the last group; `state` is negative if it has padding */
     if (digits >= 2)
         strbuf_append(bytes, decoded, g_base64_decode_step("==", 4 - digits, decoded, &state, &save));
 }

@@ -158,7 +158,7 @@ enum html_meaning {
 
 /* The elements of each meaning. begin_list() and end_element() add the breaks around a list. */
 static const struct {
-    const char *names;   /* with a blank before and after each */
+    const char *names;   /* names of elements, with a blank before and after each */
     unsigned int breaks; /* line ends before and after the element; 2 leave a blank line */
     const char *prefix;  /* prefix of the element's lines, or NULL */
 } elements[] = {
@@ -422,7 +422,7 @@ struct html_reading {
     unsigned int hidden;       /* number of open elements from the outermost hidden one on */
     unsigned int preformatted; /* number of open preformatted elements */
     unsigned int lists;        /* number of open lists */
-    unsigned int next_numbers[HTML_LISTS_MAX + 1]; /* by depth of the list; 0 if its items have no numbers */
+    unsigned int next_numbers[HTML_LISTS_MAX + 1]; /* by depth of the list; 0 if its items get no numbers */
     char *link;                                    /* address of the open link, or NULL */
     size_t link_begin;                             /* offset in the output at which the link's text begins */
     size_t address_end; /* offset in the output at which the last link's address ends; 0 before any link */

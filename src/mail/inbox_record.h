@@ -13,7 +13,7 @@ struct inbox_record {
     char *id;        /* never NULL */
     char *address;   /* NULL if the service sent none, or one that is not valid */
     char *json;      /* inbox.json: the record as received, two-space indent, final newline */
-    size_t json_len; /* bytes */
+    size_t json_len; /* length of `json` */
 };
 
 /* Reads the JSON text of one record; the caller releases it. Return: 0; -EBADMSG if the text is not JSON;

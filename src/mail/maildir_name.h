@@ -14,8 +14,8 @@
 
 enum {
     MAILDIR_LETTERS = 52,
-    MAILDIR_ID_BYTES = 8,   /* bytes of a digest of the email's id, shown in hexadecimal */
-    MAILDIR_NAME_SIZE = 128 /* bytes of any name made here, with its NUL */
+    MAILDIR_ID_BYTES = 8,   /* length of a digest of the email's id, which names show in hexadecimal */
+    MAILDIR_NAME_SIZE = 128 /* memory for any name made here, with its NUL */
 };
 
 /* The parts of a name. */

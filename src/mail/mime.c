@@ -18,7 +18,7 @@
 #include "mail/header_text.h"
 
 enum {
-    VALUE_MAX_BYTES = 64 * 1024, /* bytes of a field that are searched for parameters */
+    VALUE_MAX_BYTES = 64 * 1024, /* length of the part of a field that is searched for parameters */
 };
 
 static bool is_blank(char c)

@@ -29,7 +29,7 @@ struct receipt {
     int64_t accepted_ms; /* since 1970 UTC; 0 if not accepted yet; likewise finished_ms */
     int64_t finished_ms;
     unsigned int attempts;
-    int http_status;         /* of the service's last answer; 0 if there was none */
+    int http_status;         /* status of the service's last answer; 0 if there was none */
     const char *error;       /* a message for the user, or NULL */
     const char *not_carried; /* a line for each part of the message that the request lacks; or NULL */
     const char *request;     /* JSON text as sent, or NULL */

@@ -13,11 +13,11 @@
 struct fake_waiter;
 
 struct fake_clock {
-    struct clock clock; /* for the code under test */
+    struct clock clock; /* the clock for the code under test */
     pthread_mutex_t lock;
     pthread_cond_t waiters_changed;
     int64_t start_ms;
-    int64_t elapsed_ms;          /* since the start; protected by `lock`, like all members below */
+    int64_t elapsed_ms;          /* time since the start; protected by `lock`, like all members below */
     struct fake_waiter *waiters; /* threads in clock_wait() */
     unsigned int waiters_len;
 };

@@ -36,7 +36,7 @@ struct scripted_step {
     const char *headers; /* more header lines, each with "\r\n"; or NULL */
     const char *body;    /* NULL for "" */
     size_t body_len;     /* 0 for strlen(body) */
-    size_t chunk_bytes;  /* for SCRIPTED_CHUNKED; 0 for 1 */
+    size_t chunk_bytes;  /* size of each chunk of SCRIPTED_CHUNKED; 0 for 1 */
     enum scripted_fault fault;
     void (*before_chunk)(void *context, size_t sent_bytes); /* called before each chunk, or NULL */
     void *context;

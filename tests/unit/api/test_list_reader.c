@@ -194,7 +194,7 @@ TEST(a_failing_sink_ends_the_list)
 
 struct outcome {
     unsigned int emails;
-    uint64_t hash;        /* of keys, texts and their order */
+    uint64_t hash;        /* hash of keys, texts and their order */
     unsigned int stop_at; /* record at which the sink fails; 0 if it never fails */
     int fed;
     int finished;

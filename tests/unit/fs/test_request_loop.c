@@ -23,7 +23,7 @@ enum {
 
 /* Replaces the FUSE device. All requests except interrupts wait until `is_open`. */
 struct device {
-    int ends[2]; /* of the socket: the test's end, and the loop's end */
+    int ends[2]; /* the two ends of the socket: the test's, and the loop's */
     pthread_mutex_t lock;
     pthread_cond_t arrived; /* signals a change of has_arrived */
     pthread_cond_t opened;

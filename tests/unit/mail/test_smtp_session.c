@@ -15,7 +15,7 @@
 /* ---------------------------------------------------------------- a service that records its messages */
 
 struct fake_service {
-    const char *answer;      /* to each message */
+    const char *answer;      /* answer to each message */
     struct strbuf delivered; /* "sender>recipient,recipient:text|" for each message */
 };
 
