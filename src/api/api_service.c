@@ -43,7 +43,7 @@ enum {
 
 static const char no_json[] = "the service answered with something that is not JSON";
 
-/* Endpoints that a server may lack. An absent one is tried again once SKIPPED_CALLS_MAX calls were skipped.
+/* Endpoints that a server may lack. SKIPPED_CALLS_MAX calls are skipped before an absent one is tried again.
  */
 enum optional_endpoint {
     ENDPOINT_INBOX_LIST,
