@@ -43,8 +43,7 @@ enum {
 
 static const char no_json[] = "the service answered with something that is not JSON";
 
-/* Endpoints that a server may lack. SKIPPED_CALLS_MAX calls are skipped before an absent one is tried again.
- */
+/* Endpoints that a server may lack. After SKIPPED_CALLS_MAX skipped calls an absent one is tried again. */
 enum optional_endpoint {
     ENDPOINT_INBOX_LIST,
     ENDPOINT_CONTENT,

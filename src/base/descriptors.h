@@ -15,9 +15,9 @@ struct inherited_descriptors {
     size_t len;
 };
 
-/* Opens /dev/null on each of the descriptors 0, 1 and 2 that is closed, in such a way that its reads and
- * writes still fail. The program must not have opened any file before. Exits the process if it cannot open
- * /dev/null. */
+/* Opens /dev/null on each of the descriptors 0, 1 and 2 that is closed: 0 for writing and the others for
+ * reading, so that the program's reads and writes still fail. The program must not have opened any file
+ * before. Exits the process if it cannot open /dev/null. */
 void descriptors_open_standard(void);
 
 /* Lists the inherited descriptors above 2, but leaves them open, since the program may have to read from one

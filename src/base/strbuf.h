@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A growing string with a maximal length, which bounds the memory that a text from a sender, a server or a
- * writer can use. Errors are sticky: append without checks, and check once at the end.
+ * A growing string with a maximal length, so that a text from a sender, a server or a writer uses a bounded
+ * amount of memory. Errors are sticky: append without checks, and check once at the end.
  */
 #ifndef INBOXFS_BASE_STRBUF_H
 #define INBOXFS_BASE_STRBUF_H

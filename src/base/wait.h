@@ -32,8 +32,8 @@ struct cancel {
 void cancel_init(struct cancel *cancel);
 void cancel_release(struct cancel *cancel);
 
-/* Sets the cancel, and wakes the thread that waits with this cancel. The caller must not hold the mutex with
- * which that thread waits. */
+/* Sets the cancel, and wakes the thread that waits with this cancel. The caller must not hold the mutex of
+ * that wait. */
 void cancel_set(struct cancel *cancel);
 
 /* Returns false if `cancel` is NULL. Takes no lock. */

@@ -292,8 +292,8 @@ static void end_and_detach_mount(struct fs_session *session)
     int ends[2];
     if (!session->is_mounted)
         return;
-    /* libfuse would unmount whatever is at the mount point. If that is not ours, a descriptor that poll(2)
-     * reports as broken replaces the device: libfuse then assumes that the mount has ended. */
+    /* libfuse would unmount whatever is at the mount point. If our mount is not there, the device is replaced
+     * by a descriptor that poll(2) reports as broken: libfuse then assumes that the mount has ended. */
     if (!is_at_mountpoint(session) && pipe2(ends, O_CLOEXEC) == 0) {
         close(ends[0]);
         if (dup3(ends[1], fuse_session_fd(session->operations.fuse), O_CLOEXEC) < 0)

@@ -33,7 +33,7 @@
 
 /* Memory that the daemon shares with the processes. */
 struct watch_helper_shared {
-    atomic_ulong done; /* number of paths so far that were lost, or whose file was created and closed */
+    atomic_ulong done; /* number of paths done so far: lost, or with a file that was created and closed */
     dev_t device;      /* st_dev of the mount; set before the first path, like `mountpoint` */
     char mountpoint[PATH_MAX];
 };

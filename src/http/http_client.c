@@ -6,7 +6,7 @@
  *
  * A request goes through libcurl's multi interface, since curl_easy_perform() checks for a cancel only once a
  * second. libcurl calls the debug callback after each successful write. The callback counts the bytes that
- * the kernel got, which shows whether the whole request can have arrived. After the kernel has given a
+ * the kernel got, to show whether the whole request can have arrived. After the kernel has given a
  * connection up, find_never_sent() finds out how many bytes the kernel never sent.
  */
 #include "http/http_client.h"
@@ -244,7 +244,7 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
 }
 
 /* If a reused connection is dead, libcurl rewinds the body and repeats the request, even a POST. This
- * function refuses to rewind a request that was written as a whole, which ends the request. */
+ * function refuses to rewind a request that was written as a whole: libcurl then ends the request. */
 static int on_seek(void *context, curl_off_t offset, int origin)
 {
     struct transfer *transfer = context;

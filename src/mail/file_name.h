@@ -58,8 +58,9 @@ bool file_name_is_valid(const char *name);
  * which a program called with `*` would take for an option. */
 bool file_name_is_harmless(const char *name);
 
-/* Returns a text that is equal for all names that differ only in case or in Unicode normalisation, so that a
- * folder whose names have different texts can be copied to any file system. NULL also if not UTF-8. */
+/* Folds a name: names that differ only in case or in Unicode normalisation give the same text. A folder can
+ * be copied to any file system if the folds of its names differ. Returns NULL also if the name is not UTF-8.
+ */
 char *file_name_fold(const char *name);
 
 #endif

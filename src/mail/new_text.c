@@ -303,8 +303,7 @@ static bool begins_with_date(struct text_line line)
 
 enum attribution {
     ATTRIBUTION_NONE,
-    ATTRIBUTION_OF_QUOTE, /* "Ann wrote:": an attribution only if a quote follows (blank lines do not count)
-                           */
+    ATTRIBUTION_OF_QUOTE, /* "Ann wrote:": an attribution only if the next text is a quote */
     ATTRIBUTION_SURE,     /* "On Friday at 10:14 Ann wrote:": an attribution whatever follows */
 };
 

@@ -74,8 +74,8 @@ static inline bool search_term_is_fact(const struct search_term *term)
 /* Returns true if an email of this date, in the inbox of this folded name, matches all groups of facts. */
 bool search_query_matches_facts(const struct search_query *query, const char *folded_inbox, int64_t date_ms);
 
-/* Returns a text that is equal for all texts that differ only in case, compatibility forms or the composition
- * of accents. `text` is UTF-8. The caller frees; NULL when out of memory. */
+/* Folds a text: texts that differ only in case, compatibility forms or the composition of accents give the
+ * same result. `text` is UTF-8. The caller frees; NULL when out of memory. */
 char *search_fold(const char *text);
 
 /* The texts of an email for a search. Addresses are written with their names. */

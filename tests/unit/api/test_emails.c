@@ -297,7 +297,7 @@ API_TEST(a_long_list_with_damage_at_any_record_fails)
     }
 }
 
-/* The pause shows that the records that have arrived were passed on. */
+/* At the pause, all records that arrived before have been passed on. */
 static int cancel_at_pause(void *context, struct email_record *record)
 {
     struct cancel *cancel = context;
