@@ -43,9 +43,9 @@ struct fake_outcome {
     const char *detail;     /* copied; NULL for a default text, if the outcome is not SERVICE_OK */
     const char *id;         /* upsert, upload, send: id in the answer, copied; NULL for a new id */
     bool without_id;        /* upsert, upload, send: the answer has no id; mark: the answer has no record */
-    bool happens;           /* upsert, upload, send: the call takes effect although the outcome is not OK */
-    const char *of; /* a literal. list_emails: applies only to this inbox; content, attachment, raw: only to
-                       this email; NULL for all */
+    bool happens;           /* upsert, send, mark: the call takes effect although the outcome is not OK */
+    const char *of; /* a literal: applies only to calls whose fake_record.text it is, such as those for this
+                       inbox or email; NULL for all */
     unsigned int records; /* listings whose outcome is not OK: records delivered before the error */
     bool ignores_term;    /* listings: the search term is ignored */
     const char *unread;   /* a literal. list_emails: id of an email that cannot be read, or NULL */
@@ -59,8 +59,8 @@ struct fake_record {
                            NULL; attachment: its id; mark: "true" or "false" */
     const char *bytes;  /* upload: the bytes */
     size_t len;         /* upload: length of `bytes` */
-    unsigned int limit; /* list_emails: the query's limit */
-    int64_t timeout_ms; /* upsert: the caller's time-out */
+    unsigned int limit; /* lists of emails: the query's limit */
+    int64_t timeout_ms; /* upsert, mark: the caller's time-out */
     bool is_repeat;     /* send: an earlier attempt may have been accepted */
     bool was_cancelled; /* the call ended at the gate because its cancel was set */
 };
@@ -80,7 +80,7 @@ struct mail_service *fake_service_as_service(struct fake_service *fake);
 void fake_service_push(struct fake_service *fake, enum fake_call call, struct fake_outcome outcome);
 /* Sets the outcome of calls of this kind that are not scripted. All zeros restore the default behaviour. */
 void fake_service_set(struct fake_service *fake, enum fake_call call, struct fake_outcome outcome);
-/* From now on every call ends with SERVICE_RETRY, EHOSTUNREACH; `true` restores the default behaviour. */
+/* After `false`, calls that are not scripted end with SERVICE_RETRY, EHOSTUNREACH; `true` undoes this. */
 void fake_service_set_reachable(struct fake_service *fake, bool is_reachable);
 void fake_service_set_capabilities(struct fake_service *fake,
                                    const struct service_capabilities *capabilities);

@@ -14,7 +14,8 @@
 #include "support/test.h"
 
 enum {
-    MANY = 60 * 1000, /* repetitions at which recursion would overflow the stack, and quadratic time hang */
+    MANY =
+        60 * 1000, /* repetitions: enough to overflow the stack by recursion, and to hang in quadratic time */
     CEILING = 64 * 1000 * 1000,
 };
 
