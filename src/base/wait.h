@@ -20,10 +20,9 @@
 /* ---------------------------------------------------------------- waits that can be cancelled */
 
 struct cancel {
-    pthread_mutex_t lock; /* a leaf: no lock is taken while it is held */
-    pthread_cond_t woken; /* signals that `waking` became 0 */
-    unsigned int
-        waking; /* threads in cancel_set() that still have to signal; protected by `lock`, like all below */
+    pthread_mutex_t lock;          /* a leaf: no lock is taken while it is held */
+    pthread_cond_t woken;          /* signals that `waking` became 0 */
+    unsigned int waking;           /* cancel_set() calls yet to signal; protected by `lock`, like all below */
     pthread_cond_t *condition;     /* borrowed; NULL when no thread waits */
     pthread_mutex_t *condition_of; /* the mutex of `condition` */
     atomic_bool is_set;            /* readable without any lock */

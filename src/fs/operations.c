@@ -56,9 +56,8 @@ static bool is_watch_helper(const struct operations *operations, const struct tr
 }
 
 enum {
-    WATCH_WAIT_MS = 10 * 1000, /* the helper needs so long only on a very busy machine */
-    MESSAGE_WATCH_WAIT_MS =
-        2 * 1000, /* shorter, since a lookup that fetches a message may delay the process */
+    WATCH_WAIT_MS = 10 * 1000,        /* the helper needs so long only on a very busy machine */
+    MESSAGE_WATCH_WAIT_MS = 2 * 1000, /* shorter: a lookup that fetches a message may delay the helper */
 };
 
 static void wait_for_watch_helpers(const struct operations *operations, struct cancel *cancel)

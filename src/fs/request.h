@@ -39,9 +39,8 @@ struct fs_request {
     struct cancel cancel;
     struct request_list *list;
     fuse_req_t fuse;
-    bool
-        is_informed; /* a signal that only informs has interrupted it; protected by list->lock, like `link` */
-    GList link;      /* element of list->requests */
+    bool is_informed; /* only informing signals interrupted it; protected by list->lock, like `link` */
+    GList link;       /* element of list->requests */
 };
 
 /* Return: 0 or -errno. The caller releases the list even after a failure. */

@@ -22,9 +22,8 @@ struct fs_session_config {
     struct watch_helper *watch_helper; /* initialised; borrowed until fs_session_free() */
     const char *mountpoint;            /* copied */
     const char *source;                /* what mount(8) and df(1) show as the device; copied */
-    const char
-        *mount_options; /* text as after -o ("allow_other,ro") or NULL; libfuse and the kernel check it */
-    bool is_debug;      /* print every request (-d) */
+    const char *mount_options; /* text after -o ("allow_other,ro"), or NULL; checked by libfuse and kernel */
+    bool is_debug;             /* print every request (-d) */
     /* Called by a thread of the session, once at most, when another program has ended the mount or the device
      * has failed. It must only wake the main thread, which then calls fs_session_stop(). */
     void (*ended)(void);

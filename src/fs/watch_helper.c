@@ -31,7 +31,7 @@ enum {
     QUEUE_MAX = 20 * 1000,
     FULL_PIPE_MS = 20,    /* interval between two checks of is_ending while the pipe is full */
     DONE_INTERVAL_MS = 1, /* interval between two checks of watch_helper_shared.done */
-    RESTART_MS = 1000, /* minimum interval between two restarts: a process that dies at once costs little */
+    RESTART_MS = 1000,    /* minimum interval of restarts: a process that dies at once costs little */
 };
 
 struct announcement {

@@ -23,7 +23,7 @@ struct http_config {
     const char *base_url;    /* http(s)://host[:port][/path], no trailing slash, no credentials */
     const char *unix_socket; /* path of the socket to use instead of TCP, or NULL */
     const char *api_key;     /* sent in the Authorization header only; or NULL */
-    const char *ca_path; /* file or directory of the only authorities to trust; NULL: those of the system */
+    const char *ca_path;     /* file or directory of all trusted authorities; NULL: those of the system */
 };
 
 struct http_response {

@@ -48,7 +48,7 @@ struct http_request {          /* a POST if it has a body, otherwise a GET */
                                      wait for more and at the end; or NULL */
     void *context;                /* argument of sink and pause; borrowed */
     uint64_t max_body_bytes;      /* a longer body, or Content-Length, ends the request with -EFBIG */
-    int64_t timeout_ms;   /* deadline of the whole request; 0: none while the request makes progress */
+    int64_t timeout_ms;           /* deadline of the request; 0: none while it makes progress */
     unsigned int stall_s; /* the request ends after this time with less than 100 bytes a second; 0 if only the
                              deadline ends it */
     struct cancel *cancel; /* ends the request when it is set; or NULL */

@@ -383,9 +383,7 @@ int email_record_from_text(const char *text, size_t len, struct email_record *re
     struct record_reading reading = {
         .at = text,
         .end = text + len,
-        .writer = {.out = &reading.fields,
-                   .indent = 2,
-                   .depth = 1}, /* so that each field begins with a comma */
+        .writer = {.out = &reading.fields, .indent = 2, .depth = 1}, /* a comma begins each field */
         .fields = STRBUF_INIT(2 * EMAIL_RECORD_MAX_BYTES),
         .known = json_object(),
         .table = table,

@@ -59,8 +59,7 @@ bool file_name_is_valid(const char *name);
 bool file_name_is_harmless(const char *name);
 
 /* Folds a name: names that differ only in case or in Unicode normalisation give the same text. A folder can
- * be copied to any file system if the folds of its names differ. Returns NULL also if the name is not UTF-8.
- */
+ * be copied to any file system if the folds of its names differ. Returns NULL also for invalid UTF-8. */
 char *file_name_fold(const char *name);
 
 #endif

@@ -373,8 +373,8 @@ static bool begins_attribution(struct text_line line)
 
 enum {
     ATTRIBUTION_LINES_MAX = 4,
-    HEADER_BLOCK_LINES = 12, /* maximum number of lines in a block of headers */
-    HEADER_VALUE_LINES = 2,  /* maximum number of consecutive lines without a label in a block of headers */
+    HEADER_BLOCK_LINES = 12,    /* maximum number of lines in a block of headers */
+    HEADER_VALUE_LINES = 2,     /* maximum number of consecutive lines without a label in such a block */
     SHORT_SIGNATURE_LINES = 15, /* maximum length of a signature that begins with "--" instead of "-- " */
     REST_LINES_MAX = 20,        /* maximum number of lines without ">" that continue a wrapped quoted line */
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The texts of an email in the cache. The first byte chooses one of two tests. Texts of the input are packed,
- * and must be the same after unpacking; or the input itself is unpacked, and its texts can be packed again.
+ * and must be the same after unpacking; or the input is unpacked: if accepted, its texts can be packed again.
  */
 #include "store/content_cache.h"
 
