@@ -34,7 +34,7 @@ struct http_response {
     bool is_written; /* the kernel got the whole request, and may have sent it, so the server may have acted
                         on it. If false, the server cannot have acted */
     int status;      /* 0 if the head of a final answer (not 1xx) did not arrive */
-    int64_t retry_after_ms;             /* pause asked for by Retry-After, at most an hour; -1: none */
+    int64_t retry_after_ms;             /* pause of Retry-After (seconds or date), at most 1 h; -1: none */
     uint64_t sent_bytes;                /* size of heads and bodies, in all attempts of libcurl */
     uint64_t received_bytes;            /* size of heads and bodies */
     bool is_html;                       /* the Content-Type is text/html */

@@ -62,8 +62,8 @@ int address_list_append(struct address_list *list, const char *address, const ch
  * part, unfolded (the caller frees; NULL when out of memory). `ret_refused` may be NULL. */
 int address_list_parse(struct address_list *list, const char *text, const char *domain, char **ret_refused);
 
-/* Receives the text of an item that is not an address, with the ";" after it, if any. A result other than 0
- * ends the reading. */
+/* Receives the unchanged text of an item that is not an address, with the ";" after it, if any. A result
+ * other than 0 ends the reading. */
 typedef int address_other_fn(void *context, const char *item, size_t len);
 
 /* Appends the addresses that can be read, and calls `other` for each other item. Stops without an error when

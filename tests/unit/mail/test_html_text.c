@@ -14,8 +14,7 @@
 #include "support/test.h"
 
 enum {
-    MANY =
-        60 * 1000, /* repetitions: enough to overflow the stack by recursion, and to hang in quadratic time */
+    MANY = 60 * 1000, /* repetitions: recursion would overflow the stack, and quadratic time would hang */
     CEILING = 64 * 1000 * 1000,
 };
 
