@@ -17,7 +17,7 @@
 #include "mail/header_text.h"
 
 enum {
-    LINE_MAX_BYTES = 12288, /* length of a command; RFC 4954 requires so many for AUTH, RFC 5321 only 512 */
+    LINE_MAX_BYTES = 12288, /* length of a command; RFC 4954 requires 12288 for AUTH, RFC 5321 only 512 */
 };
 
 static const char too_large[] = "552 5.3.4 The message is too large";

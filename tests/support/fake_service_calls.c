@@ -196,7 +196,7 @@ static void remember_answer_locked(struct fake_service *fake, const struct email
     answer->records = fake_must(json_deep_copy(records));
 }
 
-/* As in inboxd, a record without a status is valid, and so is a record that a user marked valid. */
+/* A record is valid if its status is missing or "valid", or if a user marked it valid. */
 static bool is_valid(const json_t *record)
 {
     const char *status = json_string_value(json_object_get(record, "status"));
