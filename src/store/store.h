@@ -162,11 +162,11 @@ int store_jsonl_read(struct store_jsonl *file, uint64_t offset, char *ret_bytes,
 /* Returns when the set of inboxes last changed: the mtime of inboxes/. */
 int64_t store_inboxes_changed_ms(struct store *store);
 
-/* Lists all mail of one inbox (by folder name), or of all inboxes if `inbox_name` is NULL, and then probes
- * the service (store_content.h). Waits for the network. Concurrent callers share a sync that starts after
- * their calls. Return: 0; -ENOENT when there is no such inbox; -EHOSTUNREACH when the service cannot be
- * reached; -EACCES when it refuses the key; -EAGAIN when it is busy; -EINTR when cancelled; -EIO when an
- * answer cannot be used. The caller frees *ret_reason. */
+/* Lists all mail of one inbox (by folder name); if `inbox_name` is NULL, lists all mail of all inboxes, and
+ * then probes the service (store_content.h). Waits for the network. Concurrent callers share a sync that
+ * starts after their calls. Return: 0; -ENOENT when there is no such inbox; -EHOSTUNREACH when the service
+ * cannot be reached; -EACCES when it refuses the key; -EAGAIN when it is busy; -EINTR when cancelled; -EIO
+ * when an answer cannot be used. The caller frees *ret_reason. */
 int store_sync(struct store *store, const char *inbox_name, struct cancel *cancel, char **ret_reason);
 
 /* Requests a sync of the newest emails of an inbox, or of all inboxes if `inbox_id` is unknown or NULL. Does

@@ -62,7 +62,7 @@ struct content_request {
     uint32_t email;
     const char *email_id;
     const char *attachment_id; /* NULL for texts and raw messages */
-    bool is_ahead;             /* fetched ahead of readers, within the bounds AHEAD_... */
+    bool is_ahead;             /* for no reader, but ahead of one or by the probe; AHEAD_... bound it */
     bool has_attachments;      /* the email's attachments are to be fetched ahead after its texts */
     bool is_known_to_exist;    /* the service has just shown that it has the email */
     struct cancel *cancel;     /* cancels requests to the service */

@@ -60,7 +60,8 @@ struct contents;
 /* `dir_fd` (borrowed): the folder of the cache. Return: 0; -errno when a folder or a thread cannot be made.
  */
 int contents_new(struct store *store, int dir_fd, uint64_t max_bytes, struct contents **ret_contents);
-/* Cancels transfers, waits until they have ended, and makes waiting readers return -EINTR. NULL-safe. */
+/* Cancels transfers and the probe, waits until the transfers have ended, and makes waiting readers return
+ * -EINTR. NULL-safe. */
 void contents_stop(struct contents *contents);
 /* NULL-safe. */
 void contents_free(struct contents *contents);

@@ -16,6 +16,9 @@
  * they arrive. An email is removed only if complete answers lack it, twice (index_changes.h); an answer is
  * complete if all of it arrived, it is shorter than its limit, and each record can be read. A failure with
  * one inbox does not stop the listing of the others.
+ *
+ * A pass over everything ends with the probe (store_content.h), so a service that does not answer the probe
+ * delays the next pass by 30 s.
  */
 #ifndef INBOXFS_STORE_SYNC_H
 #define INBOXFS_STORE_SYNC_H
