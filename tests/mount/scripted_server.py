@@ -49,22 +49,20 @@ BEHAVIOUR:
   "half-body"     done, half an answer       "garbage"       done, an answer that is no HTTP
 """
 
+# Tests start this program hundreds of times: http.server is not used, and what few tests need is imported there, because
+# either takes as long as all else at a start.
 import argparse
-import base64
-import email.parser
-import email.policy
-import hashlib
 import json
 import os
+import re
 import signal
 import socket
-import ssl
+import socketserver
 import struct
 import sys
 import threading
 import time
 import urllib.parse
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 API = "/api/v1/"
 BODY_MAX = 64 * 1024 * 1024
@@ -156,15 +154,28 @@ def as_json(value):
     return json.dumps(value, ensure_ascii=False).encode("utf-8", "surrogatepass")
 
 
-class Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server_version = "scripted"
+class Handler(socketserver.StreamRequestHandler):
     disable_nagle_algorithm = True
 
     # ------------------------------------------------------------ reading and answering
 
-    def log_message(self, *_):
-        pass
+    def handle(self):
+        self.close_connection = False
+        while not self.close_connection and self.read_head():
+            self.route()
+
+    def read_head(self):
+        """Reads a request up to its body. Whether there is one."""
+        words = self.rfile.readline().decode("latin-1").split()
+        if len(words) != 3:
+            return False
+        self.command, self.path, version = words
+        lines = [line.decode("latin-1") for line in iter(lambda: self.rfile.readline().strip(), b"")]
+        self.headers = {name: value.strip() for name, _, value in (line.partition(":") for line in lines)}
+        self.close_connection = version == "HTTP/1.0" or self.headers.get("Connection") == "close"
+        if "Expect" in self.headers:
+            self.write_head(100, ())
+        return True
 
     @property
     def state(self):
@@ -180,17 +191,15 @@ class Handler(BaseHTTPRequestHandler):
             raise Refusal(413, {"detail": "too long"})
         return self.rfile.read(length)
 
+    def write_head(self, status, headers, body=b""):
+        lines = ["HTTP/1.1 %d as scripted" % status, *("%s: %s" % header for header in headers), "", ""]
+        self.wfile.write("\r\n".join(lines).encode("latin-1") + body)
+
     def answer(self, status, body=b"", content_type="application/json", headers=()):
-        self.send_response(status)
-        for name, value in headers:
-            self.send_header(name, value)
-        has_body = status not in (204, 304)
-        if has_body:
-            self.send_header("Content-Type", content_type)
-            self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        if has_body:
-            self.wfile.write(body)
+        if status in (204, 304):
+            self.write_head(status, headers)
+        else:
+            self.write_head(status, [*headers, ("Content-Type", content_type), ("Content-Length", len(body))], body)
 
     def reset(self):
         self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
@@ -206,20 +215,11 @@ class Handler(BaseHTTPRequestHandler):
         self.server.stopping.wait(STALL_S)
 
     def half(self, body):
-        self.send_response(200)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(body) + 10))
-        self.end_headers()
-        self.wfile.write(body[: len(body) // 2])
+        self.write_head(200, [("Content-Type", "application/json"), ("Content-Length", len(body) + 10)],
+                        body[: len(body) // 2])
         self.close_connection = True
 
     # ------------------------------------------------------------ the way of a request
-
-    def do_GET(self):
-        self.route()
-
-    def do_POST(self):
-        self.route()
 
     def route(self):
         path = urllib.parse.urlsplit(self.path).path
@@ -307,7 +307,7 @@ class Handler(BaseHTTPRequestHandler):
     def note_request(self, body):
         query = urllib.parse.parse_qs(urllib.parse.urlsplit(self.path).query)
         entry = {"time": time.time(), "method": self.command, "path": self.path, "query": query,
-                 "headers": dict(self.headers.items()), "body": body.decode("utf-8", "replace")}
+                 "headers": self.headers, "body": body.decode("utf-8", "replace")}
         with self.state.lock:
             self.state.requests.append(entry)
         self.server.write_log("%s %s %d bytes" % (self.command, self.path, len(body)))
@@ -368,6 +368,7 @@ class Handler(BaseHTTPRequestHandler):
             self.recite_without_end(content_type, headers, answer["endless"] == "new")
             return
         if "raw_base64" in answer:
+            import base64
             body = base64.b64decode(answer["raw_base64"])
         elif "raw" in answer:
             body = answer["raw"].encode("utf-8", "surrogatepass")
@@ -383,19 +384,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def recite_spaces(self, megabytes, content_type):
         """A list that is whole and right, but for what stands before it."""
-        self.send_response(200)
-        self.send_header("Content-Type", content_type)
-        self.send_header("Content-Length", str(megabytes * 1000000 + 2))
-        self.end_headers()
+        self.write_head(200, [("Content-Type", content_type), ("Content-Length", megabytes * 1000000 + 2)])
         for _ in range(megabytes):
             self.wfile.write(b" " * 1000000)
         self.wfile.write(b"[]")
 
     def recite_without_end(self, content_type, headers, is_new):
-        self.send_response(200)
-        for name, value in headers + [("Content-Type", content_type), ("Connection", "close")]:
-            self.send_header(name, value)
-        self.end_headers()
+        self.write_head(200, headers + [("Content-Type", content_type), ("Connection", "close")])
         self.close_connection = True
         self.wfile.write(b"[")
         piece = '{"id": "x%s", "subject": "without end"},' * 1000
@@ -502,12 +497,11 @@ def read_object(body):
 
 def read_part(content_type, body):
     """The file of a multipart body. Its name is taken from the raw header, as it came."""
-    message = email.parser.BytesParser(policy=email.policy.HTTP).parsebytes(
-        b"Content-Type: " + content_type.encode("latin-1") + b"\r\n\r\n" + body)
-    boundary = message.get_boundary()
+    import hashlib
+    boundary = re.fullmatch(r'multipart/form-data; boundary="?([^ ";]+)"?', content_type)
     if boundary is None:
         raise named(422, "file")
-    pieces = body.split(b"--" + boundary.encode("latin-1"))
+    pieces = body.split(b"--" + boundary[1].encode("latin-1"))
     if len(pieces) != 3 or not pieces[2].startswith(b"--"):
         raise named(422, "file")
     head, _, content = pieces[1].partition(b"\r\n\r\n")
@@ -522,8 +516,9 @@ def read_part(content_type, body):
             "sha256": hashlib.sha256(content).hexdigest()}
 
 
-class Server(ThreadingHTTPServer):
+class Server(socketserver.ThreadingTCPServer):
     daemon_threads = True
+    allow_reuse_address = True
     request_queue_size = 128
 
     def __init__(self, port, log):
@@ -565,6 +560,7 @@ def main():
     log = open(arguments.log, "a", encoding="utf-8") if arguments.log else None
     server = Server(arguments.port, log)
     if arguments.certificate:
+        import ssl
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(arguments.certificate)
         # The handshake is made by the thread that serves the connection, at its first read.
