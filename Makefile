@@ -31,7 +31,7 @@ BUILD_PACKAGES := gcc make pkg-config libfuse3-dev libcurl4-openssl-dev libjanss
 RUN_PACKAGES := fuse3 jq
 TEST_PACKAGES := clang libcmocka-dev libclang-rt-dev \
                 clang-format clang-tidy shellcheck bats inotify-tools entr python3-watchdog curl openssl \
-                rsync swaks vim git python3 perl attr procps coreutils bsdutils gdb gojq neomutt mutt notmuch maildir-utils isync \
+                rsync swaks vim git python3 perl attr procps coreutils bsdutils gdb gojq sqlite3 neomutt mutt notmuch maildir-utils isync \
                 dovecot-imapd zsh fish s-nail git-email libmailtools-perl bubblewrap
 # For targets that few people need, which install them themselves.
 MAKE_DEB_PACKAGES := $(BUILD_PACKAGES) build-essential debhelper lintian git

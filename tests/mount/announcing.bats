@@ -21,7 +21,8 @@ teardown() {
 # A thousand mails come while the helper stands still: all of them have yet to be announced.
 hold_announcements() {
   HELPER=$(helper_pid)
-  send_many 1000
+  send_from_elsewhere "$ALICE" "$BOB" many
+  copy_last_email 999
   kill -STOP "$HELPER"
   refresh 3>&- &
   REFRESH_PID=$!

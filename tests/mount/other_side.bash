@@ -38,6 +38,5 @@ plan() # LINE...
 # Prints how many rows of the table `outgoing` are left to send.
 waiting()
 {
-    python3 -c 'import sqlite3, sys; print(*sqlite3.connect(sys.argv[1]).execute(sys.argv[2]).fetchone())' \
-        "$SERVICE/inbox.sqlite3" "SELECT count(*) FROM outgoing"
+    sqlite3 "$SERVICE/inbox.sqlite3" "SELECT count(*) FROM outgoing"
 }

@@ -64,17 +64,12 @@ has_steps() { # STEP COUNT
 
 # Changes what waits: SET is a list of assignments in SQL.
 change_waiting() { # SET
-  python3 -c 'import sqlite3, sys
-db = sqlite3.connect(sys.argv[1], timeout=20)
-db.execute("UPDATE outgoing SET " + sys.argv[2])
-db.commit()' "$SERVICE/inbox.sqlite3" "$1"
+  sqlite3 -cmd '.timeout 20000' "$SERVICE/inbox.sqlite3" "UPDATE outgoing SET $1"
 }
 
 # How often the recipient was tried in vain.
 attempts() { # ADDRESS
-  python3 -c 'import sqlite3, sys
-print(*sqlite3.connect(sys.argv[1]).execute("SELECT attempts FROM outgoing WHERE address = ?", sys.argv[2:]).fetchone())' \
-    "$SERVICE/inbox.sqlite3" "$1"
+  sqlite3 "$SERVICE/inbox.sqlite3" "SELECT attempts FROM outgoing WHERE address = '$1' LIMIT 1"
 }
 
 has_attempts() { # ADDRESS COUNT

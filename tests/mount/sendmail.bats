@@ -9,9 +9,9 @@ load scripted
 CAROL=carol@$DOMAIN
 
 setup() {
-  start_two_inboxes --from="$ALICE"
-  create_inbox "$CAROL" >/dev/null
-  refresh
+  start_service
+  create_inboxes "$ALICE" "$BOB" "$CAROL"
+  start_mount --from="$ALICE"
   export INBOXFS_MOUNT=$MOUNT
   unset SUDO_UID # of the user who runs the tests
   printf 'admin: %s\nroot: admin\nteam: %s,\n  %s\nloop: loop\nprogram: |rm\n' "$BOB" "$BOB" "$CAROL" >"$DIR/aliases"

@@ -19,7 +19,6 @@ import json
 import os
 import re
 import socket
-import ssl
 import threading
 import time
 
@@ -36,6 +35,7 @@ class Session:
         self.options = options
         self.context = None
         if options.certificate:
+            import ssl  # late, for it takes as long as a start without it
             self.context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
             self.context.load_cert_chain(options.certificate)
         self.message = {"greeting": "", "login": None, "tls": False}

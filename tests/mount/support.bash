@@ -229,7 +229,7 @@ start_service() # [OPTION...]
         >"$DIR/inboxd.out" 2>>"$DIR/inboxd.log" 3>&- {PAUSE}>&- &
     SERVICE_PID=$!
     wait_until 20 service_listens
-    (umask 077 && cp "$SERVICE/api-key" "$KEY_FILE")
+    (umask 077 && echo "$(<"$SERVICE/api-key")" >"$KEY_FILE")
 }
 
 # inboxd prints its URL in its first line, which may be incomplete when this is called.
@@ -330,11 +330,21 @@ send_many_from_elsewhere() # FROM TO SUBJECT COUNT
         curl -sS --fail-early -K -
 }
 
+# Gives Bob so many copies of his last email, by the service's database: delivering them would take minutes.
+copy_last_email() # COUNT
+{
+    sqlite3 -cmd '.timeout 30000' "$SERVICE/inbox.sqlite3" "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT $1)
+        INSERT INTO emails (id, inbox, message, is_valid, from_address, record)
+        SELECT printf('%08x-copy', i), inbox, message, is_valid, from_address,
+            json_set(record, '\$.id', printf('%08x-copy', i)) FROM (SELECT * FROM emails ORDER BY seq DESC LIMIT 1), n"
+}
+
 # Prints the service's records of this subject in the inbox, as a JSON array, or the result of FILTER on it.
 received() # ADDRESS SUBJECT [FILTER]
 {
-    api GET "/email?limit=10000&valid_only=false&inbox_ids=$(inbox_id "$1")" |
-        jq -er --arg subject "$2" "[.[] | select(.subject == \$subject)] | ${3:-.}"
+    { api GET /inbox && api GET "/email?limit=10000&valid_only=false"; } |
+        jq -ers --arg address "$1" --arg subject "$2" "(.[0][] | select(.email_address == \$address).id) as \$inbox |
+            [.[1][] | select(.inbox_id == \$inbox and .subject == \$subject)] | ${3:-.}"
 }
 
 received_count() # ADDRESS SUBJECT
@@ -381,7 +391,7 @@ pass_time() # SECONDS
 
 start_mount_without_waiting() # [OPTION...]
 {
-    mkdir -p "$MOUNT"
+    [ -d "$MOUNT" ] || mkdir -p "$MOUNT"
     "$INBOXFS" -f --api-key-file="$KEY_FILE" --state-dir="$STATE" --poll-interval=0 "$@" \
         "$SERVICE_URL" "$MOUNT" >>"$MOUNT_LOG" 2>&1 3>&- {PAUSE}>&- &
     MOUNT_PID=$!
@@ -550,16 +560,7 @@ wait_for_folders() # ADDRESS...
 # Prints rows of the spool's database, one a line. Reads a copy, because the daemon has the database locked.
 spool_rows() # SQL
 {
-    python3 - "$STATE/spool" "$1" <<'PYTHON'
-import os, shutil, sqlite3, sys, tempfile
-spool, sql = sys.argv[1:]
-with tempfile.TemporaryDirectory() as copy:
-    for name in "outbox.sqlite3", "outbox.sqlite3-wal":
-        if os.path.exists(f"{spool}/{name}"):
-            shutil.copy(f"{spool}/{name}", copy)
-    for row in sqlite3.connect(f"{copy}/outbox.sqlite3").execute(sql):
-        print(*row, sep="|")
-PYTHON
+    cp "$STATE"/spool/outbox.sqlite3* "$DIR" && sqlite3 "$DIR/outbox.sqlite3" "$1"
 }
 
 # Succeeds if the condition is true for an item: spool_has "state = 'sending'".
