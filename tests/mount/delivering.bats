@@ -187,7 +187,7 @@ raw() { # ADDRESS SUBJECT
   start_service
   create_inbox "$ALICE" >/dev/null
   local i status arrived=0
-  { letter killed && head -c 3000000 /dev/urandom | base64; } >"$DIR/letter"
+  { letter killed && head -c 800000 /dev/urandom | base64; } >"$DIR/letter"
   for i in {1..20}; do
     sed "1,4s/killed/killed $i/" "$DIR/letter" >"$DIR/letter.$i"
     status=0

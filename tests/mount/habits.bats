@@ -50,16 +50,16 @@ os.chmod(name, 0o644)
 
 @test "python: tempfile and os.replace send one mail under the last name, however late the rename" {
   local i
-  for i in {0..15}; do
-    message "$BOB" "atomic $i" | save_atomically "atomic-$i" "0.0$((i * 6 % 100))"
+  for i in {0..7}; do
+    message "$BOB" "atomic $i" | save_atomically "atomic-$i" "0.0$((i * 13))"
   done
   sync "$MOUNT/outbox"
-  for i in {0..15}; do
+  for i in {0..7}; do
     went_out "atomic-$i" "atomic $i"
     holds "$MOUNT/sent/atomic-$i.receipt.json" '.state == "sent" and .request.subject == $subject' --arg subject "atomic $i"
   done
   equal "$(find "$MOUNT/sent" -name 'tmp*' | wc -l)" 0
-  received_in_all 16
+  received_in_all 8
 }
 
 @test "glib: g_file_set_contents sends one mail for each save, whole, under its name" {

@@ -329,21 +329,13 @@ PYTHON
   bob=$(create_inbox "$BOB")
   send_from_elsewhere "$ALICE" "$BOB" "one of many"
   stop_service
-  python3 - "$SERVICE/inbox.sqlite3" <<'PYTHON'
-import sqlite3, sys
-with sqlite3.connect(sys.argv[1]) as database:
-    database.execute("""WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 99999)
-        INSERT INTO emails (id, inbox, message, is_valid, from_address, record)
-        SELECT e.id || n.i, e.inbox, e.message, e.is_valid, e.from_address,
-               json_replace(e.record, '$.id', e.id || n.i)
-        FROM (SELECT * FROM emails ORDER BY seq DESC LIMIT 1) e, n""")
-PYTHON
+  copy_last_email 99999
   start_service
   before=$(awk '/VmHWM/ { print $2 }' "/proc/$SERVICE_PID/status")
   api GET "/email?inbox_ids=$bob&limit=1000000" -o "$DIR/list"
   after=$(awk '/VmHWM/ { print $2 }' "/proc/$SERVICE_PID/status")
   size=$(($(stat -c %s "$DIR/list") / 1024))
-  equal "$(python3 -c 'import json, sys; print(len({r["id"] for r in json.load(open(sys.argv[1]))}))' "$DIR/list")" 100000
+  equal "$(grep -o '"id": *"[^"]*"' "$DIR/list" | sort -u | wc -l)" 100000
   # The sanitizers' own memory is not the service's.
   [ $((after - before)) -lt $((size / 2)) ] || nm "$BUILD/inboxd" | grep -q __asan_init || fail "grew by $((after - before)) kB for $size kB"
   # The same for two inboxes, whose emails have to be sorted.
@@ -359,7 +351,7 @@ PYTHON
   python3 - "$SERVICE_PID" "$DIR/smtp" "$SERVICE_URL" "$KEY_FILE" "$ALICE" >"$DIR/grown" <<'PYTHON'
 import http.client, json, socket, sys, threading, urllib.parse
 pid, smtp, url, key_file, alice = sys.argv[1:]
-COUNT, SIZE = 12, 6_000_000
+COUNT, SIZE = 12, 3_000_000
 with open(key_file) as file:
     key = file.read().strip()
 

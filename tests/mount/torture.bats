@@ -6,9 +6,9 @@
 load support
 
 @test "random kills while writers send lose, double and halve nothing, and leave nothing unexplained" {
-  "$REPOSITORY/tests/torture/run" --kills 20 --services inboxd,local
+  "$REPOSITORY/tests/torture/run" --kills 14 --services inboxd,local
 }
 
 @test "without idempotency keys a message is sent at most once, and the others are reported" {
-  "$REPOSITORY/tests/torture/run" --kills 15 --services scripted
+  "$REPOSITORY/tests/torture/run" --kills 10 --services scripted
 }
