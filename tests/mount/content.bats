@@ -51,7 +51,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
       {id: "a", filename: "a.txt"}]}}] | from_entries),
     raws: ([range(1; $count + 1) | {key: "mail-\(.)", value: "Subject: \(.)\r\n\r\nraw \(.)"}] | from_entries),
     files: ([range(1; $count + 1) | {key: "mail-\(.)/a", value: "attached \(.)"}] | from_entries)}' >"$DIR/control"
-  control "@$DIR/control"
+  control "$(<"$DIR/control")"
   start_mount "${@:2}"
   refresh
   wait_for_folders in-1
@@ -170,7 +170,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   server_has_email '{"id": "e-2", "inbox_id": "in-1", "subject": "second", "date": "2026-11-20T11:00:00Z"}'
   jq -nc '{contents: {"e-1": {id: "e-1", plain_text: "One."}, "e-2": {id: "e-2", plain_text: "Two.",
     previous_emails: [{id: "e-1", subject: "first", plain_text: "One."}]}}}' >"$DIR/control"
-  control "@$DIR/control"
+  control "$(<"$DIR/control")"
   start_mount
   refresh
   wait_for_folders in-1
@@ -188,7 +188,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
            "twice.pdf", ("x" * 5000 + ".pdf"), "naïve ☂.txt", "  .  ", "con\u0000trol", "a/b\\c"] |
     {contents: {"e-1": {id: "e-1", attachments: [to_entries[] | {id: "a\(.key)", filename: .value}]}},
      files: ([to_entries[] | {key: "e-1/a\(.key)", value: "file \(.key)"}] | from_entries)}' >"$DIR/control"
-  control "@$DIR/control"
+  control "$(<"$DIR/control")"
   start_mount
   refresh
   wait_for_folders in-1
@@ -213,7 +213,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   jq -nc '[range(300)] |
     {contents: {"e-1": {id: "e-1", attachments: [.[] | {id: "a\(.)", filename: "file-\(.).txt"}]}},
      files: ([.[] | {key: "e-1/a\(.)", value: "content \(.)"}] | from_entries)}' >"$DIR/control"
-  control "@$DIR/control"
+  control "$(<"$DIR/control")"
   start_mount
   refresh
   wait_for_folders in-1
@@ -230,7 +230,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   jq -nc --arg script "touch '$DIR/ran'" '["--checkpoint=1", "--checkpoint-action=exec=sh x.sh", "x.sh", "-", "--", " -rf"] |
     {contents: {"e-1": {id: "e-1", attachments: [to_entries[] | {id: "a\(.key)", filename: .value}]}},
      files: ([to_entries[] | {key: "e-1/a\(.key)", value: $script}] | from_entries)}' >"$DIR/control"
-  control "@$DIR/control"
+  control "$(<"$DIR/control")"
   start_mount
   refresh
   wait_for_folders in-1
@@ -247,7 +247,7 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   jq -nc '["Report.pdf", "REPORT.PDF", "report.pdf", "r\u00e9sum\u00e9", "re\u0301sume\u0301", "RE\u0301SUM\u00c9", "report-2.PDF"] |
     {contents: {"e-1": {id: "e-1", attachments: [to_entries[] | {id: "a\(.key)", filename: .value}]}},
      files: ([to_entries[] | {key: "e-1/a\(.key)", value: "file \(.key)"}] | from_entries)}' >"$DIR/control"
-  control "@$DIR/control"
+  control "$(<"$DIR/control")"
   start_mount
   refresh
   wait_for_folders in-1
@@ -607,7 +607,7 @@ with sqlite3.connect(sys.argv[1]) as database:
   start_with_contents 10 --content-cache=1
   local i
   jq -n '{files: ([range(1; 11) | {key: "mail-\(.)/a", value: ("x" * 300000)}] | from_entries)}' >"$DIR/control"
-  control "@$DIR/control"
+  control "$(<"$DIR/control")"
   for ((i = 1; i <= 10; i++)); do
     equal "$(cat "$(folder in-1 "subject $i")/attachments/a.txt" | wc -c)" 300000
   done

@@ -23,7 +23,7 @@ start_scripted_service()
 
 control() # JSON
 {
-    curl -sS --fail-with-body -d "$1" "$SERVICE_URL/_control"
+    http POST /_control "$1"
 }
 
 # Sets the answers to the next requests to the endpoint; the last one repeats. Without any, the server answers normally.
@@ -37,7 +37,7 @@ server_answers() # ENDPOINT [BEHAVIOUR...]
 # Prints the requests to the endpoint so far: [{time, path, headers (names in lower case), text, json, query}].
 server_requests() # ENDPOINT
 {
-    get /_requests | jq --arg endpoint "$1" '
+    http GET /_requests | jq --arg endpoint "$1" '
         {email: "GET /api/v1/email", inbox: "GET /api/v1/inbox", upsert: "POST /api/v1/inbox/upsert",
          upload: "POST /api/v1/email/add-attachment-to-pool", send: "POST /api/v1/email/send",
          content: "GET /api/v1/email/[^/]+", raw: "GET /api/v1/email/[^/]+/raw",
@@ -55,7 +55,7 @@ server_saw() # ENDPOINT COUNT
 # Adds a record to the answers of GET /email, unchanged.
 server_has_email() # RECORD
 {
-    curl -sS --fail --data-binary "$1" "$SERVICE_URL/_deliver"
+    http POST /_deliver "$1"
 }
 
 # Adds each line of standard input as such a record.
@@ -67,7 +67,7 @@ server_has_emails()
 # Prints how often a message of this subject was accepted.
 sent_count() # SUBJECT
 {
-    get /_sent | jq --arg subject "$1" '[.[] | select(.request.subject == $subject)] | length'
+    http GET /_sent | jq --arg subject "$1" '[.[] | select(.request.subject == $subject)] | length'
 }
 
 is_sent_times() # SUBJECT COUNT

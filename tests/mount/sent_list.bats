@@ -172,5 +172,5 @@ has_record() { # SUBJECT
   wait_sent hello
   holds "$MOUNT/sent/hello.receipt.json" '.state == "sent" and (has("status") | not)'
   equal "$(elsewhere)" ""
-  equal "$(get /_requests | jq '[.[] | select(.path | contains("outbound"))] | length')" 0
+  equal "$(http GET /_requests | jq '[.[] | select(.path | contains("outbound"))] | length')" 0
 }

@@ -15,7 +15,7 @@ export LC_ALL=C.UTF-8
 # Certificate authorities of the machine must not affect the tests.
 unset CURL_CA_BUNDLE SSL_CERT_FILE SSL_CERT_DIR
 
-REPOSITORY=$(cd "${BASH_SOURCE[0]%/*}/../.." && pwd)
+REPOSITORY=${BATS_TEST_DIRNAME%/tests/*}
 BUILD=${BUILD:-$REPOSITORY/build}
 INBOXFS=$BUILD/inboxfs
 INBOXD=$BUILD/inboxd
@@ -229,7 +229,7 @@ start_service() # [OPTION...]
         >"$DIR/inboxd.out" 2>>"$DIR/inboxd.log" 3>&- {PAUSE}>&- &
     SERVICE_PID=$!
     wait_until 20 service_listens
-    (umask 077 && echo "$(<"$SERVICE/api-key")" >"$KEY_FILE")
+    (umask 077 && mapfile -n 1 <"$SERVICE/api-key" && printf %s "${MAPFILE[@]}" >"$KEY_FILE")
 }
 
 # inboxd prints its URL in its first line, which may be incomplete when this is called.
@@ -266,43 +266,39 @@ service_is_frozen()
 api() # METHOD PATH [CURL-ARGUMENT...]
 {
     if [ "$1" = GET ] && [ $# -eq 2 ]; then
-        get "/api/v1$2"
+        http GET "/api/v1$2"
     else
         curl -sS --fail-with-body -H "Authorization: Bearer $(<"$KEY_FILE")" -X "$1" "${@:3}" "$SERVICE_URL/api/v1$2"
     fi
 }
 
-# Prints the answer to a GET request. Most requests are GET, and starting curl for each would take four times as long.
-get() # PATH
+# Prints the answer to a request that is JSON. Starting curl for each would take four times as long.
+http() # METHOD PATH [JSON]
 {
-    local connection status line key
+    local connection status line key LC_ALL=C # where characters are bytes
     read -r key <"$KEY_FILE"
     exec {connection}<>"/dev/tcp/127.0.0.1/${SERVICE_URL##*:}" || return
-    printf 'GET %s HTTP/1.0\r\nAuthorization: Bearer %s\r\n\r\n' "$1" "$key" >&"$connection"
+    printf '%s HTTP/1.0\r\nAuthorization: Bearer %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n%s' \
+        "$1 $2" "$key" "${#3}" "${3:-}" >&"$connection"
     read -r _ status _ <&"$connection"
     while read -r line <&"$connection" && [ "$line" != $'\r' ]; do :; done
     cat <&"$connection"
     exec {connection}>&-
-    [[ $status = 2?? ]] || fail "GET $1: $status"
+    [[ $status = 2?? ]] || fail "$1 $2: $status"
 }
 
-# Makes an inbox by a request to the service; prints its id.
+# Makes an inbox by a request to the service; prints its id. The address must need no quoting in JSON.
 create_inbox() # ADDRESS
 {
-    jq -n --arg address "$1" '{id: null, name: ($address | split("@")[0]), email_address: $address}' |
-        api POST /inbox/upsert -H 'Content-Type: application/json' -d @- | jq -r .id
+    http POST /api/v1/inbox/upsert "{\"id\": null, \"name\": \"${1%%@*}\", \"email_address\": \"$1\"}" | jq -er .id
 }
 
-# Makes several inboxes by one call of curl; prints nothing. The addresses must need no quoting in JSON.
 create_inboxes() # ADDRESS...
 {
-    local address requests=()
+    local address
     for address; do
-        requests+=(${requests:+--next} -sS --fail -o /dev/null -H "Authorization: Bearer $(<"$KEY_FILE")"
-            -H 'Content-Type: application/json' "$SERVICE_URL/api/v1/inbox/upsert"
-            -d "{\"id\": null, \"name\": \"${address%%@*}\", \"email_address\": \"$address\"}")
+        create_inbox "$address" >/dev/null || return
     done
-    curl --fail-early "${requests[@]}"
 }
 
 inbox_id() # ADDRESS
@@ -313,9 +309,8 @@ inbox_id() # ADDRESS
 # Sends a message by a request to the service, as another client would.
 send_from_elsewhere() # FROM TO SUBJECT [BODY]
 {
-    jq -n --arg from "$1" --arg to "$2" --arg subject "$3" --arg body "${4:-body}" \
-        '{from_address: $from, subject: $subject, plain_text: $body, to_addresses: [{address: $to, name: null}]}' |
-        api POST /email/send -H 'Content-Type: application/json' -d @- >/dev/null
+    http POST /api/v1/email/send "$(jq -n --arg from "$1" --arg to "$2" --arg subject "$3" --arg body "${4:-body}" \
+        '{from_address: $from, subject: $subject, plain_text: $body, to_addresses: [{address: $to, name: null}]}')" >/dev/null
 }
 
 # Sends many messages by one call of curl: the subjects are SUBJECT 1 to SUBJECT COUNT, in this order.

@@ -133,7 +133,7 @@ list_of() # COUNT
   WATCHER_PID=$!
   wait_until 10 grep -q 'Watches established' "$DIR/inotifywait.log"
   list_of 10000 | jq -c '{email: [{always: {body: .}}]}' >"$DIR/storm"
-  control "@$DIR/storm"
+  control "$(<"$DIR/storm")"
   within 60 refresh
   wait_until 60 saw CLOSE_WRITE,CLOSE _storm_ 10000
   equal "$(sort -u "$WATCHED" | wc -l)" 10000
