@@ -121,7 +121,7 @@ static int keep_first_email_id(void *context, struct email_record *record)
     if (record == NULL || *id != NULL || record->key[0] == '~') /* "~": the record has no id */
         return 0;
     *id = g_strdup(record->key);
-    return -ECANCELED;
+    return 0;
 }
 
 /* Reports whether the service answers, whether the connection is encrypted, and whether the service accepts

@@ -48,6 +48,14 @@ says() { # VERDICT PART WORDS
   equal "$(grep -c . <<<"$output")" 11
 }
 
+@test "check finds that the service lists sent mail" {
+  start_service
+  create_inboxes "$ALICE" "$BOB"
+  send_from_elsewhere "$ALICE" "$BOB" first
+  run -0 check "$SERVICE_URL"
+  says ok sent 'the service lists sent mail'
+}
+
 @test "check names the process whose mount uses the state" {
   start_service
   start_mount
