@@ -233,7 +233,7 @@ static int find_content(void *context, const char *name, uint64_t number)
     if (number == 0 || spool_stat_content(migration->spool, number, &status) != 0 || status.st_size == 0)
         return 0;
     struct old_item item = {
-        .row = {.number = number, .position = number, .kind = ITEM_MESSAGE, .state = ITEM_INTERRUPTED}};
+        .row = {.number = number, .position = number, .kind = ITEM_MESSAGE, .state = ITEM_UNKNOWN}};
     snprintf(shown, sizeof(shown), "recovered-%" PRIu64, number);
     int error = row_set_string(&item.row.name, shown);
     error = error != 0

@@ -61,7 +61,7 @@ queue_three() {
     is_sent_times first 0
     is_sent_times torn 0
     equal "$(cat "$MOUNT/failed"/recovered-* | grep -c '^text of')" 3
-    holds "$MOUNT/failed/recovered-$NUMBER.receipt.json" '.state == "interrupted" and (.error | contains("was lost"))'
+    holds "$MOUNT/failed/recovered-$NUMBER.receipt.json" '.state == "unknown outcome" and (.error | contains("was lost"))'
     mv "$MOUNT/failed/recovered-$NUMBER" "$MOUNT/outbox/torn"
     wait_sent torn
     is_sent_times torn 1

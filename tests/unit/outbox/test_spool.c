@@ -324,7 +324,7 @@ FIXTURE_TEST(replaced_messages_are_removed_at_the_next_start)
 }
 
 /* Some of the messages may have been sent, so all are shown and none is sent without its user. */
-FIXTURE_TEST(without_the_database_each_content_is_an_interrupted_message)
+FIXTURE_TEST(without_the_database_each_content_has_an_unknown_outcome)
 {
     struct fixture *fixture = *state;
     fake_service_set_reachable(fixture->fake, false);
@@ -344,6 +344,7 @@ FIXTURE_TEST(without_the_database_each_content_is_an_interrupted_message)
     assert_true(shown_contains(fixture, FAILED, name, "How are you?"));
     strcat(name, ".receipt.json");
     assert_true(shown_contains(fixture, FAILED, name, "database was lost"));
+    assert_true(shown_contains(fixture, FAILED, name, "unknown outcome"));
     struct outbox_status status;
     outbox_get_status(fixture->outbox, &status);
     assert_int_equal(status.failed, 2);
