@@ -161,6 +161,8 @@ static int open_state(const struct options *options, const char *name, const cha
             "no place for the state: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");
         return -ENODATA;
     }
+    if (path != NULL && key != NULL)
+        state_dir_log_other_keys(path);
     int error = check_outside_mount(options, "the state directory", state_dir);
     int fd = error != 0 ? error : state_dir_open(state_dir, &account->lock_fd);
     if (fd < 0) {

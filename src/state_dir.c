@@ -50,6 +50,20 @@ char *state_dir_default_path(const char *base_url, const char *key)
     return path;
 }
 
+void state_dir_log_other_keys(const char *path)
+{
+    const char *name = strrchr(path, '/') + 1;
+    size_t service_len = (size_t)(strrchr(name, '-') - name) + 1;
+    _cleanup_free_ char *parent = g_path_get_dirname(path);
+    g_autoptr(GDir) directory = access(path, F_OK) == 0 ? NULL : g_dir_open(parent, 0, NULL);
+    const char *other;
+    while (directory != NULL && (other = g_dir_read_name(directory)) != NULL)
+        if (strncmp(other, name, service_len) == 0)
+            log_warning("this key gets a new state directory; queue and drafts of another key of the same "
+                        "service stay in %s/%s: --state-dir continues with them",
+                        parent, other);
+}
+
 /* ---------------------------------------------------------------- the lock file */
 
 /* The process that holds the lock. The file has one of the marks above, then "PID MOUNTPOINT", or only the

@@ -12,6 +12,10 @@
  * NULL. The caller frees it; NULL if neither XDG_STATE_HOME nor HOME is an absolute path. */
 char *state_dir_default_path(const char *base_url, const char *key);
 
+/* Logs which directories other keys of the same service have, if `path`, the default of a key, does not exist
+ * yet: a user who changed the key looks for the queue and the drafts in them. */
+void state_dir_log_other_keys(const char *path);
+
 /* Makes (0700), opens and locks the directory. Waits for a daemon that is ending, up to 20 s. Returns the
  * descriptor of the directory, and a descriptor that holds the lock in *ret_lock_fd; or -errno, which is
  * logged; -EBUSY if another daemon holds the lock (the log names the daemon and its mount). */

@@ -595,7 +595,7 @@ leave_dead_mount() {
   start_mount
 }
 
-@test "each service and key has its own state directory" {
+@test "each service and key has its own state directory, and a new key's mount names those of others" {
   start_service
   start_background --api-key-file="$KEY_FILE" "$SERVICE_URL" "$MOUNT"
   stop_background
@@ -609,6 +609,11 @@ leave_dead_mount() {
   (umask 077 && "$INBOXD" key add --data="$SERVICE" >"$DIR/key2")
   start_background --api-key-file="$DIR/key2" "$SERVICE_URL" "$MOUNT"
   equal "$(find "$XDG_STATE_HOME/inboxfs" -mindepth 1 -maxdepth 1 -type d | wc -l)" 4
+  # Only the first mount with a new key logs where the queue of the old key is.
+  contains "$(cat "$DIR/said")" "queue and drafts of another key of the same service stay in $XDG_STATE_HOME/inboxfs/127.0.0.1"
+  stop_background
+  start_background --api-key-file="$DIR/key2" "$SERVICE_URL" "$MOUNT"
+  equal "$(cat "$DIR/said")" ""
 }
 
 @test "only its owner can access the state" {
