@@ -123,7 +123,8 @@ static const char *find_objection(const struct renaming *renaming, int *ret_erro
     return NULL;
 }
 
-/* Changes only the name. A queued message stays queued, unless the new name is never sent. */
+/* Changes only the name. A queued message stays queued, unless the new name is never sent. A text that
+ * replaces a reply becomes that reply: an editor may save by a second file. */
 static int change_name(struct renaming *renaming, struct change *change)
 {
     struct item *item = renaming->item;
@@ -132,6 +133,9 @@ static int change_name(struct renaming *renaming, struct change *change)
     int error = change_begin(change, item, is_withdrawn ? ITEM_WAITING : item->row.state);
     if (error == 0 && is_withdrawn)
         row_clear_outcome(&change->next);
+    if (error == 0 && renaming->target != NULL && item->row.reply_template == NULL &&
+        (item->row.state == ITEM_WAITING || item->row.state == ITEM_WRITING))
+        error = row_set_string(&change->next.reply_template, renaming->target->row.reply_template);
     return error != 0 ? error : row_set_string(&change->next.name, renaming->new_name);
 }
 
@@ -176,6 +180,8 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
     pid_t session = writer_session(pid);
     if (to == OUTBOX_FOLDER_ATTACHMENTS)
         outbox_hand_in_waiting(outbox);
+    if (outbox_find(outbox, to, new_name, &stat)) /* an open file would not replace it */
+        outbox_await_release(outbox, from, name);
     pthread_mutex_lock(&outbox->lock);
     while ((error = claim_pair_locked(&renaming, name, flags == RENAME_NOREPLACE)) == -EAGAIN)
         pthread_cond_wait(&outbox->changed, &outbox->lock);

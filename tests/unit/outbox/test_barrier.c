@@ -362,6 +362,33 @@ FIXTURE_TEST(a_file_that_was_just_closed_can_be_moved_to_drafts)
     assert_int_equal(sends(fixture), 0);
 }
 
+static void *rename_edited(void *argument)
+{
+    struct waiting *waiting = argument;
+    struct outbox *outbox = waiting->fixture->outbox;
+    waiting->result =
+        outbox_rename(outbox, OUTBOX_FOLDER_OUTBOX, "edited", OUTBOX_FOLDER_OUTBOX, "m.eml", 0, 0);
+    return NULL;
+}
+
+FIXTURE_TEST(a_file_that_was_just_closed_can_replace_a_message)
+{
+    struct fixture *fixture = *state;
+    struct waiting waiting = {.fixture = fixture};
+    copy_in(fixture, OUT, "m.eml", MESSAGE);
+    struct outbox_handle *handle = create(fixture, OUT, "edited");
+    append(handle, MESSAGE, 0);
+    assert_int_equal(outbox_flush(handle, 0), 0);
+    fake_clock_await_waiters(&fixture->clock, IDLE_WHILE_ONE_SENDS + 1);
+    assert_int_equal(thread_start(&waiting.thread, "mv", rename_edited, &waiting), 0);
+    fake_clock_await_waiters(&fixture->clock, IDLE_WHILE_ONE_SENDS + 2);
+    outbox_release(handle);
+    pthread_join(waiting.thread, NULL);
+    assert_int_equal(waiting.result, 0);
+    assert_int_equal(settle(fixture), 0);
+    assert_int_equal(sends(fixture), 1);
+}
+
 /* Each program that a shell starts with its output redirected to the file closes the file. */
 FIXTURE_TEST(repeated_closes_of_a_file_do_not_prolong_the_wait)
 {

@@ -148,6 +148,18 @@ FIXTURE_TEST(the_answered_email_survives_failures_and_restarts)
     assert_true(shown_contains(fixture, SENT, "again.eml.receipt.json", "existing_email_id"));
 }
 
+FIXTURE_TEST(a_text_that_replaces_a_waiting_reply_is_sent_as_that_reply)
+{
+    struct fixture *fixture = *state;
+    write_answer(fixture, DINNER, "re-dinner.eml", "Yes.\n");
+    copy_in(fixture, OUT, "sedXXXXXX", "No.\n");
+    assert_int_equal(0, move(fixture, OUT, "sedXXXXXX", OUT, "re-dinner.eml"));
+    assert_int_equal(0, settle(fixture));
+    assert_int_equal(1, fake_service_count(fixture->fake, FAKE_SEND));
+    assert_sent_request(fixture, 0, "\"plain_text\":\"No.\\n\"");
+    assert_sent_request(fixture, 0, "\"existing_email_id\":\"e1\",\"message_type\":\"reply\"");
+}
+
 FIXTURE_TEST(an_interrupted_reply_can_be_finished)
 {
     struct fixture *fixture = *state;
