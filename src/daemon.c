@@ -143,7 +143,7 @@ static int mountpoint_prepare(const char *path)
     struct stat status;
     if (fs_mountpoint_is_dead(path)) {
         int error = fs_mountpoint_detach(path);
-        /* If a daemon was killed while it ended, its fusermount3 may have unmounted first. */
+        /* It also fails if a fusermount3 of the killed daemon has unmounted meanwhile. */
         if (error != 0 && fs_mountpoint_is_dead(path)) {
             log_error("a dead mount is in the way on %s and cannot be removed: try fusermount3 -uz %s", path,
                       path);

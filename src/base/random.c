@@ -23,14 +23,14 @@ static void to_hex(const unsigned char *bytes, size_t len, char *ret_text)
     ret_text[2 * len] = '\0';
 }
 
-int random_hex(char *ret_text, size_t len)
+int random_hex(char *ret_text, size_t bytes_len)
 {
     unsigned char bytes[64];
-    if (len > sizeof(bytes))
+    if (bytes_len > sizeof(bytes))
         return -EINVAL;
-    int error = random_bytes(bytes, len);
+    int error = random_bytes(bytes, bytes_len);
     if (error == 0)
-        to_hex(bytes, len, ret_text);
+        to_hex(bytes, bytes_len, ret_text);
     return error;
 }
 

@@ -251,7 +251,7 @@ static int read_message_header_section(struct draft_reading *reading, struct spa
                              "the message is cut off: no blank line ends its headers");
 }
 
-/* Returns true if the first line is a header with HEADER_COUNTS. */
+/* Returns true if the first line is a header with the trait HEADER_COUNTS. */
 static bool begins_with_counted_header(struct span text)
 {
     struct mime_field field;

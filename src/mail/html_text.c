@@ -418,10 +418,10 @@ struct html_reading {
     struct table_row row;
     bool shows_all; /* also shows text that a style hides */
     bool has_image;
-    unsigned int open;                             /* number of open elements */
-    unsigned int hidden;                           /* open elements, from the outermost hidden one on */
-    unsigned int preformatted;                     /* number of open preformatted elements */
-    unsigned int lists;                            /* number of open lists */
+    unsigned int open;         /* number of open elements */
+    unsigned int hidden;       /* number of open elements in the outermost hidden one, itself included */
+    unsigned int preformatted; /* number of open preformatted elements */
+    unsigned int lists;        /* number of open lists */
     unsigned int next_numbers[HTML_LISTS_MAX + 1]; /* by depth of the list; 0 if its items get no numbers */
     char *link;                                    /* address of the open link, or NULL */
     size_t link_begin;                             /* offset in the output at which the link's text begins */

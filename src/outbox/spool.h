@@ -28,7 +28,7 @@ struct spool;
 /* Creates or opens the folder "spool". Sets *ret_reason for the user on an error (the caller frees it).
  * -EPROTO: another version of the program made it; -EUCLEAN: its database is damaged or foreign. */
 int spool_open(int state_dir_fd, struct spool **ret_spool, char **ret_reason);
-/* Frees the spool, when no turn is open. NULL-safe. */
+/* Frees the spool. No turn may be open. NULL-safe. */
 void spool_free(struct spool *spool);
 /* Returns the folder's descriptor, which the spool owns. */
 int spool_dir_fd(const struct spool *spool);

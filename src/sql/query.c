@@ -72,7 +72,8 @@ int query_script(sqlite3 *db, const char *sql)
 /* ---------------------------------------------------------------- statements */
 
 enum {
-    KEPT_MAX = 64, /* statements of a connection; the SQL of some is made at run time */
+    KEPT_MAX =
+        64, /* statements that a connection keeps; bounded, since the SQL of some is made at run time */
 };
 
 static void finalise(void *statement)

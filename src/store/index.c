@@ -90,12 +90,13 @@ int email_table_reserve(struct email_table *emails, struct email_list *list, uin
 
 const char *email_table_copy_name(struct email_table *emails, const char *name, const char *key)
 {
-    size_t key_at = strlen(name) + 1 + sizeof(uint32_t);
+    size_t name_size = strlen(name) + 1;
+    size_t key_at = name_size + sizeof(uint32_t);
     size_t key_size = strlen(key) + 1;
     _cleanup_free_ char *all = calloc(1, key_at + key_size);
     if (all == NULL)
         return NULL;
-    memcpy(all, name, strlen(name));
+    memcpy(all, name, name_size);
     memcpy(all + key_at, key, key_size);
     return g_string_chunk_insert_len(emails->names, all, (gssize)(key_at + key_size));
 }

@@ -490,7 +490,7 @@ static void leave_transfer_locked(struct content_transfer *transfer)
     unref_transfer_locked(transfer);
 }
 
-/* Sets *ret_was_ahead if the transfer had the bounds for fetching ahead. */
+/* Sets *ret_was_ahead if the transfer had the tighter bounds for fetching ahead. */
 static int await_transfer_locked(struct contents *contents, const struct content_request *request,
                                  int64_t until_ms, struct cancel *cancel, struct store_content **ret_content,
                                  bool *ret_was_ahead)

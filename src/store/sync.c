@@ -382,8 +382,8 @@ static void end_listing(struct mail_listing *listing, bool is_complete, struct s
     free(listing->reason);
 }
 
-/* Records which state of the inbox is equal to the last answer: UINT64_MAX, which never matches, if another
- * thread changed the inbox during the listing. */
+/* Records the email_list.changes at which the inbox equals the last answer; UINT64_MAX, which never matches,
+ * if another thread changed the inbox during the listing. */
 static void remember_answer(const struct mail_listing *listing, enum sync_depth depth, bool is_complete)
 {
     struct listing_state *state = listing->state;

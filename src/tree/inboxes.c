@@ -293,8 +293,8 @@ static void release_index(struct tree_handle *handle)
 
 /* The kernel must not cache index.jsonl: programs that opened the file before and after new mail read
  * different lists. */
-static int open_index(struct tree *tree, const struct tree_caller *caller, uint32_t inbox, int flags,
-                      struct tree_handle **ret_handle)
+static int open_index_jsonl(struct tree *tree, const struct tree_caller *caller, uint32_t inbox, int flags,
+                            struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_NONE, .read = read_index, .release = release_index};
@@ -329,7 +329,7 @@ static const struct inbox_file files[] = {
      .lasting = LASTING,
      .block_bytes = INDEX_BLOCK_BYTES,
      .follows_mail = true,
-     .open = open_index},
+     .open = open_index_jsonl},
 };
 
 enum {

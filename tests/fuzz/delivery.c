@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Records of sent mail from any service: a receipt with members of the record is valid JSON.
+ * The input is a record of sent mail, as any service may send it. A receipt with members of that record is
+ * valid JSON.
  */
 #include <jansson.h>
 

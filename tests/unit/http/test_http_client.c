@@ -860,7 +860,7 @@ static void *make_stalled_request(void *argument)
     return NULL;
 }
 
-/* More requests run at once than the client keeps idle handles. */
+/* The number of concurrent requests exceeds the number of idle handles that the client keeps. */
 TEST(requests_of_many_threads_leave_no_descriptor_open)
 {
     enum {

@@ -250,7 +250,7 @@ TEST_WITH(a_node_keeps_the_name_that_was_looked_up_last, set_up, tear_down)
 }
 
 /* git links an object to its final name, and removes the first name. */
-TEST_WITH(only_removal_of_the_last_looked_up_name_makes_a_draft_stale, set_up, tear_down)
+TEST_WITH(a_draft_is_stale_once_all_its_looked_up_names_are_removed, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     struct draft_node *root = &fixture->table.root;
