@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Converts, once, files of the spool that its database does not have: those of version 0.2, or the contents
- * of a lost database. The next version will not have this unit.
+ * Converts, once, the files of the spool that its database lacks: those of version 0.2, or the contents that
+ * remain after the database was lost. The next version will not have this unit.
  */
 #ifndef INBOXFS_OUTBOX_MIGRATION_H
 #define INBOXFS_OUTBOX_MIGRATION_H

@@ -164,7 +164,7 @@ static void settle_refused(struct attempt *attempt, int http_status, const char 
                 item_may_have_been_sent(attempt->item) ? ITEM_UNKNOWN : ITEM_FAILED, http_status, reason);
 }
 
-static void settle_local_failure(struct attempt *attempt, int error)
+static void requeue_after_local_failure(struct attempt *attempt, int error)
 {
     put_off_attempt(attempt->outbox, attempt->item, 0);
     settle_item(attempt->outbox, attempt->item, ITEM_QUEUED, 0, strerror(-error));
@@ -225,7 +225,7 @@ static int load_draft(struct attempt *attempt)
     if (error == -EBADMSG || error == -EDESTADDRREQ || error == -EMSGSIZE || error == -ENOENT)
         settle_refused(attempt, 0, reason != NULL ? reason : "the message changed in the spool");
     else if (error != 0)
-        settle_local_failure(attempt, error);
+        requeue_after_local_failure(attempt, error);
     return error;
 }
 
@@ -255,7 +255,7 @@ static int record_piece(struct attempt *attempt, size_t index, const char *id)
     change_release(attempt->outbox, &change);
     crash_point("piece_recorded");
     if (error != 0)
-        settle_local_failure(attempt, error);
+        requeue_after_local_failure(attempt, error);
     return error;
 }
 
@@ -292,7 +292,7 @@ static int upload_piece(struct attempt *attempt, size_t index)
     if (error == -EBADMSG || error == -ENOENT) {
         settle_refused(attempt, 0, "an attachment changed in the spool");
     } else if (error != 0) {
-        settle_local_failure(attempt, error);
+        requeue_after_local_failure(attempt, error);
     } else if (result.outcome == SERVICE_OK && id != NULL) {
         error = record_piece(attempt, index, id);
     } else {
@@ -335,7 +335,7 @@ static int record_sending(struct attempt *attempt)
     }
     change_release(attempt->outbox, &change);
     if (error != 0)
-        settle_local_failure(attempt, error);
+        requeue_after_local_failure(attempt, error);
     return error;
 }
 

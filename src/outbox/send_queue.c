@@ -120,7 +120,7 @@ void send_queue_wake(struct item *item)
 enum {
     UNAUTHORIZED_MS = 60 * 1000, /* the user may replace the key at any time */
     REST_MS = 500,       /* from an answer to a rest; a worker that has more messages sends the next sooner */
-    ALONE_MS = 2 * 1000, /* how long others wait for the first try after a rest */
+    ALONE_MS = 2 * 1000, /* after a rest the first message goes alone: how long others wait for it */
     TRY_MS = 40 * 1000,  /* likewise in a suspension; a stalled request ends sooner, a slow upload may not */
 };
 

@@ -59,8 +59,8 @@ struct spool {
     atomic_uint_least64_t next_number;
 };
 
-/* Older programs read this file first, and then refuse the spool, whose files they would otherwise treat as
- * foreign. Only inboxfs 0.2 can read a spool of version 0.1. */
+/* Checks the version file. Older programs read it first, and refuse a newer spool, whose files they would
+ * otherwise treat as foreign. Only inboxfs 0.2 can read a spool of version 0.1. */
 static int check_version(int dir_fd, char **ret_reason)
 {
     enum {

@@ -354,8 +354,8 @@ static bool request_to_depth(struct mail_listing *listing, enum sync_depth depth
 
 /* ---------------------------------------------------------------- listings */
 
-/* A refusal may be a temporary fault. */
-static void forget_refusals(struct listing_state *state)
+/* A refusal may be a temporary fault, so each REFUSAL_SYNCS-th complete sync forgets refusals. */
+static void count_complete_sync(struct listing_state *state)
 {
     if (++state->complete_syncs % REFUSAL_SYNCS != 0)
         return;
@@ -464,7 +464,7 @@ static void list_inbox(struct sync_pass *pass, uint32_t inbox, enum sync_depth d
     if (!find_inbox(&listing, &known))
         return; /* another thread removed the inbox */
     if (depth == SYNC_COMPLETE)
-        forget_refusals(listing.state);
+        count_complete_sync(listing.state);
     set_with_quarantined(&listing, is_extended(pass) && !listing.state->refuses_quarantine);
     bool is_complete = request_with_or_without_quarantined(&listing, depth, known, ret);
     end_listing(&listing, is_complete, ret);
@@ -747,7 +747,7 @@ static void make_poll_of_many(struct sync_pass *pass)
     if (!pass->must_wait)
         list_sent(pass, round->next == 0 ? SYNC_COMPLETE : SYNC_NEWEST);
     if (!pass->must_wait && round->next == 0) {
-        forget_refusals(&round->state);
+        count_complete_sync(&round->state);
         index_delete_replaced(index);
     }
 }

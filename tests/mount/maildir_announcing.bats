@@ -117,7 +117,7 @@ has_helpers() # COUNT
   run ! mountpoint -q "$MOUNT"
 }
 
-@test "its helper is replaced after a kill, and ends with a killed daemon" {
+@test "the watch helper is replaced after a kill, and ends with a killed daemon" {
   start_maildirs one
   send_from_elsewhere "$ALICE" "$BOB" two
   refresh

@@ -311,7 +311,7 @@ EOF
 
 # ---------------------------------------------------------------- doors
 
-@test "reply files are not listed, cannot be read, and cannot be removed" {
+@test "reply files are not listed and cannot be read; rm of one succeeds, and it stays" {
   start_with_mail "Dinner"
   local it door
   it=$(folder "$BOB" Dinner)

@@ -88,7 +88,7 @@ queue_without_service() { # COUNT
   done
 }
 
-@test "without trust, a message killed during sending goes to failed/, and is never sent twice" {
+@test "without trust in keys, a message whose mount is killed during sending goes to failed/, and is not sent again" {
   freeze_service
   message "$BOB" "in flight" >"$MOUNT/outbox/flight"
   wait_until 10 spool_has "state = 'sending'"

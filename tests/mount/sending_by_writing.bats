@@ -90,7 +90,7 @@ MESSAGE
   cmp "$DIR/copy" "$MOUNT/sent/tee"
 }
 
-@test "a background job that holds the redirection delays the sending after the shell" {
+@test "a message is not sent while a background job keeps its file open, even after the shell has ended" {
   mkfifo "$DIR/go"
   bash -c '{ cat "$1"; read -r _ < "$2"; } > "$3" 3>&- &' - \
     <(message "$BOB" "background") "$DIR/go" "$MOUNT/outbox/background"

@@ -466,7 +466,7 @@ was_asked_since() { # TIME
   [ "$(jq -r .sync.last "$MOUNT/status.json")" != "$1" ]
 }
 
-@test "a change of addresses causes a sync at once" {
+@test "a change of the machine's IP addresses causes a sync at once" {
   # shellcheck disable=SC2015 # neither does harm
   [ "$(id -u)" -eq 0 ] && unshare --net true || skip "needs a network namespace"
   unshare --net sleep 120 3>&- {PAUSE}>&- &

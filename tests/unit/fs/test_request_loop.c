@@ -73,7 +73,7 @@ static bool wait_for_request(uint64_t unique)
 }
 
 /* Returns a node whose requests are answered at once. */
-static uint64_t find_node_answered_at_once(void)
+static uint64_t find_node_that_never_waits(void)
 {
     uint64_t ino = TREE_ROOT_INO;
     while (!tree_answers_at_once(ino))
@@ -144,12 +144,12 @@ static unsigned int count_threads(struct request_loop *loop)
     return threads;
 }
 
-TEST_WITH(requests_answered_at_once_take_one_thread, start, stop)
+TEST_WITH(requests_that_never_wait_take_one_thread, start, stop)
 {
     struct request_loop *loop = *state;
     open_gate();
     for (uint64_t unique = 1; unique <= 100; unique++)
-        send_message(unique, unique % 2 == 0 ? FUSE_OPEN : FUSE_RELEASE, find_node_answered_at_once());
+        send_message(unique, unique % 2 == 0 ? FUSE_OPEN : FUSE_RELEASE, find_node_that_never_waits());
     assert_true(wait_for_request(100));
     assert_int_equal(count_threads(loop), 1);
 }
@@ -162,7 +162,7 @@ TEST_WITH(a_waiting_request_does_not_delay_others, start, stop)
         send_message(++unique, FUSE_FSYNCDIR, TREE_ROOT_INO);
         assert_true(wait_for_request(unique));
     }
-    send_message(++unique, FUSE_GETATTR, find_node_answered_at_once());
+    send_message(++unique, FUSE_GETATTR, find_node_that_never_waits());
     assert_true(wait_for_request(unique));
     open_gate();
     for (int i = 0; count_threads(loop) > REQUEST_LOOP_WAITING_MAX + 1 && i < WAIT_S * 1000; i++)

@@ -737,7 +737,8 @@ static json_t *strangers_named(size_t count, const char *mark, size_t marks)
     return list;
 }
 
-/* The record must fit into inboxfs, which writes such a name with three times as many bytes. */
+/* inboxfs must accept the record, although it writes each character of these names with three times as many
+ * bytes. */
 TEST_WITH(names_of_all_recipients_are_bounded_together, fixture_set_up, fixture_tear_down)
 {
     const struct fixture *fixture = *state;

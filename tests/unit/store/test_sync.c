@@ -625,7 +625,8 @@ TEST(requests_during_a_pass_share_the_next_pass)
         store_request_sync(fixture.store, i % 2 == 0 ? "in-1" : "unknown");
     fake_clock_advance(&fixture.clock, 250);
     fake_service_open_gate(fixture.fake, FAKE_LIST_EMAILS);
-    /* Four lists: by the first sync, at the gate, of all emails, and of the inbox. */
+    /* Four lists: that of the first sync, the one held at the gate, one of all emails, and one of the inbox.
+     */
     fake_service_wait_count(fixture.fake, FAKE_LIST_EMAILS, 4);
     store_stop(fixture.store);
     assert_int_equal(fake_service_count(fixture.fake, FAKE_LIST_EMAILS), 4);
