@@ -261,8 +261,7 @@ static int choose_name(const struct email_list *list, const struct email_record 
         if (stem == NULL || strlen(stem) > NAME_MAX_BYTES - sizeof(".json"))
             return -ENOMEM;
         memcpy(stpcpy(ret_name, stem), ".json", sizeof(".json"));
-        bool is_reserved = strcmp(ret_name, "inbox.json") == 0;
-        if (!is_reserved && email_list_find_name(list, ret_name) == NUMBER_NONE)
+        if (email_list_find_name(list, ret_name) == NUMBER_NONE)
             return 0;
     }
 }

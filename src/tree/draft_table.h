@@ -37,7 +37,7 @@ enum draft_state {
     DRAFT_LEFT,   /* was handed in; if the file comes back to drafts/, it gets another node */
 };
 
-/* The table's lock protects all members but the first two, which are constant. */
+/* `lock` of the table protects all members but the first two, which are constant. */
 struct draft_node {
     ino_t ino;                 /* inode number of the file on the disk */
     bool is_root;              /* a root is always open, has no name, and is never freed */
