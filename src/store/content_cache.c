@@ -22,6 +22,7 @@
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/log.h"
+#include "base/strbuf.h"
 #include "store/search_index.h"
 
 enum {
@@ -38,66 +39,86 @@ enum {
 
 /* ---------------------------------------------------------------- serialized texts */
 
-/* Part of the key of texts. Raise it whenever PACKED_TYPE or the content of an entry changes, so that old
- * parts are no longer found. */
-static const char pack_version[] = "5";
+/* Part of the key of texts. Raise it whenever struct packed_entry or the content of an entry changes, so
+ * that old parts are no longer found. */
+static const char pack_version[] = "4";
 
-#define PACKED_TYPE "a(uayayxay)" /* kind, name, id, date_ms and bytes of each entry */
+/* The numbers are in the machine's byte order. The bytes of name, id and content follow the struct. */
+struct packed_entry {
+    uint32_t kind;
+    uint32_t name_len;
+    uint32_t id_len;
+    uint32_t spare;
+    uint64_t len;
+    int64_t date_ms;
+};
 
 int content_cache_pack(const struct content_folder *folder, struct content_bytes *ret)
 {
-    GVariantBuilder builder;
-    g_variant_builder_init(&builder, G_VARIANT_TYPE(PACKED_TYPE));
+    _cleanup_strbuf_ struct strbuf packed = STRBUF_INIT(PACKED_MAX_BYTES);
     for (size_t i = 0; i < folder->len; i++) {
         const struct content_entry *entry = &folder->entries[i];
-        g_variant_builder_add(&builder, "(u^ay^ayx@ay)", (guint32)entry->kind, entry->name, entry->id,
-                              (gint64)entry->date_ms,
-                              g_variant_new_fixed_array(G_VARIANT_TYPE_BYTE, entry->bytes, entry->len, 1));
+        const struct packed_entry head = {
+            .kind = entry->kind,
+            .name_len = (uint32_t)strlen(entry->name),
+            .id_len = (uint32_t)strlen(entry->id),
+            .len = entry->len,
+            .date_ms = entry->date_ms,
+        };
+        strbuf_append(&packed, &head, sizeof(head));
+        strbuf_append(&packed, entry->name, head.name_len);
+        strbuf_append(&packed, entry->id, head.id_len);
+        strbuf_append(&packed, entry->bytes, entry->len);
     }
-    GVariant *packed = g_variant_ref_sink(g_variant_builder_end(&builder));
-    size_t len = g_variant_get_size(packed);
-    char *bytes = len <= PACKED_MAX_BYTES ? malloc(len + 1) : NULL;
-    if (bytes != NULL) {
-        g_variant_store(packed, bytes);
-        bytes[len] = '\0';
-        *ret = (struct content_bytes){.bytes = bytes, .fd = -1, .len = len};
-    }
-    g_variant_unref(packed);
-    return bytes == NULL ? -ENOMEM : 0;
+    if (packed.error != 0)
+        return packed.error;
+    size_t len;
+    *ret = (struct content_bytes){.bytes = strbuf_take(&packed, &len), .fd = -1};
+    ret->len = len;
+    return ret->bytes == NULL ? -ENOMEM : 0;
 }
 
-static int unpack_entry(GVariant *packed, size_t number, struct content_folder *folder)
+static char *take_text(const char **at, size_t len)
 {
-    guint32 kind;
-    const char *name;
-    const char *id;
-    gint64 date_ms;
-    GVariant *text;
-    size_t len;
-    g_variant_get_child(packed, number, "(u^&ay^&ayx@ay)", &kind, &name, &id, &date_ms, &text);
-    const char *bytes = g_variant_get_fixed_array(text, &len, 1);
-    struct content_entry *entry = content_folder_add(folder, (enum content_kind)kind, name, id);
-    if (entry != NULL) {
-        entry->date_ms = date_ms;
-        entry->len = len;
-        entry->bytes = calloc(1, len + 1);
-    }
-    int error = entry == NULL || entry->bytes == NULL ? -ENOMEM : 0;
-    if (error == 0 && len > 0)
-        memcpy(entry->bytes, bytes, len);
-    g_variant_unref(text);
-    return error;
+    char *text = malloc(len + 1);
+    if (text == NULL)
+        return NULL;
+    memcpy(text, *at, len);
+    text[len] = '\0';
+    *at += len;
+    return text;
+}
+
+static int unpack_entry(const char **at, const char *end, struct content_folder *folder)
+{
+    struct packed_entry head;
+    if ((size_t)(end - *at) < sizeof(head))
+        return -EBADMSG;
+    memcpy(&head, *at, sizeof(head));
+    *at += sizeof(head);
+    uint64_t remaining = (uint64_t)(end - *at);
+    if (head.len > remaining || (uint64_t)head.name_len + head.id_len > remaining - head.len)
+        return -EBADMSG;
+    _cleanup_free_ char *name = take_text(at, head.name_len);
+    _cleanup_free_ char *id = take_text(at, head.id_len);
+    struct content_entry *entry = name == NULL || id == NULL
+                                      ? NULL
+                                      : content_folder_add(folder, (enum content_kind)head.kind, name, id);
+    if (entry == NULL)
+        return -ENOMEM;
+    entry->date_ms = head.date_ms;
+    entry->len = head.len;
+    entry->bytes = take_text(at, head.len);
+    return entry->bytes == NULL ? -ENOMEM : 0;
 }
 
 int content_cache_unpack(const struct content_bytes *bytes, struct content_folder *ret_folder)
 {
     struct content_folder folder = {.len = 0};
-    GVariant *packed = g_variant_ref_sink(
-        g_variant_new_from_data(G_VARIANT_TYPE(PACKED_TYPE), bytes->bytes, bytes->len, FALSE, NULL, NULL));
-    int error = g_variant_is_normal_form(packed) ? 0 : -EBADMSG;
-    for (size_t i = 0; error == 0 && i < g_variant_n_children(packed); i++)
-        error = unpack_entry(packed, i, &folder);
-    g_variant_unref(packed);
+    const char *at = bytes->bytes;
+    int error = 0;
+    while (error == 0 && at < bytes->bytes + bytes->len)
+        error = unpack_entry(&at, bytes->bytes + bytes->len, &folder);
     if (error != 0)
         content_folder_release(&folder);
     else
