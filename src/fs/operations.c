@@ -288,26 +288,6 @@ static void op_write(fuse_req_t fuse, fuse_ino_t ino, const char *bytes, size_t 
     reply_count(request_end(&request), written);
 }
 
-static void op_fallocate(fuse_req_t fuse, fuse_ino_t ino, int mode, off_t offset, off_t len,
-                         struct fuse_file_info *file)
-{
-    struct fs_request request;
-    int error = tree_allocate(handle_of(file), begin_request(&request, fuse), mode, offset, len);
-    reply_status(request_end(&request), error);
-}
-
-/* The kernel sends only SEEK_DATA and SEEK_HOLE. */
-static void op_lseek(fuse_req_t fuse, fuse_ino_t ino, off_t offset, int whence, struct fuse_file_info *file)
-{
-    struct fs_request request;
-    off_t found = tree_seek(handle_of(file), begin_request(&request, fuse), ino, offset, whence);
-    request_end(&request);
-    if (found < 0)
-        reply_status(fuse, (int)found);
-    else
-        fuse_reply_lseek(fuse, found);
-}
-
 static void op_flush(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file)
 {
     struct fs_request request;
@@ -470,8 +450,6 @@ const struct fuse_lowlevel_ops *operations_table(void)
         .create = op_create,
         .read = op_read,
         .write = op_write,
-        .fallocate = op_fallocate,
-        .lseek = op_lseek,
         .flush = op_flush,
         .fsync = op_fsync,
         .release = op_release,

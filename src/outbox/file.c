@@ -589,22 +589,6 @@ ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len
     return error;
 }
 
-int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t len)
-{
-    if ((mode & ~FALLOC_FL_KEEP_SIZE) != 0)
-        return -EOPNOTSUPP;
-    if (len <= 0)
-        return -EINVAL;
-    int error = check_range(handle, offset, (uint64_t)len);
-    if (error == 0)
-        error = prepare_write(handle, KEEP_ALL);
-    if (error == 0 && fallocate(handle->fd, mode, offset, len) != 0)
-        error = -errno;
-    if (error == 0)
-        record_write(handle);
-    return error;
-}
-
 int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle *handle, off_t size,
                     pid_t pid)
 {

@@ -162,8 +162,6 @@ ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, o
 /* Writes all bytes and returns `len`, or an error. -EBUSY: as outbox_open_item(); -EFBIG: the file would be
  * longer than its kind allows; or the disk's error. After the last two a message is never sent. */
 ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid);
-/* Allocates as fallocate(2). -EOPNOTSUPP: `mode` has a flag other than FALLOC_FL_KEEP_SIZE. */
-int outbox_allocate(struct outbox_handle *handle, int mode, off_t offset, off_t len);
 /* Sets the size. If `handle` is NULL (truncate(2)), opens, syncs and closes the item, and waits for the disk.
  */
 int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle *handle, off_t size,

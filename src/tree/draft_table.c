@@ -403,12 +403,6 @@ int draft_node_begin_write(struct draft_table *table, struct draft_node *node)
     return 0;
 }
 
-unsigned int draft_node_count_writers(struct draft_table *table, const struct draft_node *node)
-{
-    LOCK_GUARD(&table->lock);
-    return node->writers;
-}
-
 void draft_node_end_write(struct draft_table *table, struct draft_node *node)
 {
     LOCK_GUARD(&table->lock);

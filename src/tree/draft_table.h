@@ -132,7 +132,6 @@ void draft_hold_lose_name(struct draft_hold *hold, const struct draft_node *pare
 /* Count the open files that may write. Return: 0; -EBUSY in another state than DRAFT_HERE. */
 int draft_node_begin_write(struct draft_table *table, struct draft_node *node);
 void draft_node_end_write(struct draft_table *table, struct draft_node *node);
-unsigned int draft_node_count_writers(struct draft_table *table, const struct draft_node *node);
 /* Begins to hand the draft in: keeps new writers away, and waits at most 2 s for earlier ones, since the
  * RELEASE of a closed file may still be on its way. Return: 0; -EBUSY when writers are left, or in another
  * state than DRAFT_HERE; -EINTR when cancelled. */

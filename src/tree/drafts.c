@@ -124,24 +124,6 @@ static int set_draft_size(struct tree_handle *handle, const struct tree_caller *
     return ftruncate(fd_of(handle), size) == 0 ? 0 : -errno;
 }
 
-static int allocate_draft(struct tree_handle *handle, const struct tree_caller *caller, int mode,
-                          off_t offset, off_t len)
-{
-    return fallocate(fd_of(handle), mode, offset, len) == 0 ? 0 : -errno;
-}
-
-/* While other open files may write, the whole file counts as data: the kernel may have bytes that a program
- * wrote into a hole through a mapping. */
-static off_t seek_draft(struct tree_handle *handle, off_t offset, int whence)
-{
-    const struct draft_handle *draft = (struct draft_handle *)handle;
-    unsigned int own = tree_handle_is_writable(handle) ? 1 : 0;
-    if (draft_node_count_writers(&handle->tree->drafts, draft->hold.node) > own)
-        return -EOPNOTSUPP;
-    off_t found = lseek(fd_of(handle), offset, whence);
-    return found < 0 ? -errno : found;
-}
-
 static int sync_draft(struct tree_handle *handle, bool is_data_only)
 {
     int fd = fd_of(handle);
@@ -171,8 +153,6 @@ static const struct handle_ops draft_handle_ops = {
     .read = read_draft,
     .write = write_draft,
     .set_size = set_draft_size,
-    .allocate = allocate_draft,
-    .seek = seek_draft,
     .sync = sync_draft,
     .flush = flush_draft,
     .release = release_draft,

@@ -338,14 +338,6 @@ static int set_item_size(struct tree_handle *handle, const struct tree_caller *c
     return error != 0 ? error : outbox_set_size(handle->tree->outbox, item->number, file, size, caller->pid);
 }
 
-static int allocate_item(struct tree_handle *handle, const struct tree_caller *caller, int mode, off_t offset,
-                         off_t len)
-{
-    struct outbox_handle *file;
-    int error = get_file(handle, caller, NULL, 0, &file);
-    return error != 0 ? error : outbox_allocate(file, mode, offset, len);
-}
-
 static int sync_item(struct tree_handle *handle, bool is_data_only)
 {
     struct outbox_handle *file = file_of(handle);
@@ -385,7 +377,6 @@ static const struct handle_ops item_handle_ops = {
     .read = read_item,
     .write = write_item,
     .set_size = set_item_size,
-    .allocate = allocate_item,
     .sync = sync_item,
     .flush = flush_item,
     .is_closed_well = is_item_closed_well,

@@ -285,11 +285,6 @@ struct handle_ops {
     bool (*is_readable)(struct tree_handle *handle);
     /* If NULL: -EPERM */
     int (*set_size)(struct tree_handle *handle, const struct tree_caller *caller, off_t size);
-    /* If NULL: -EOPNOTSUPP */
-    int (*allocate)(struct tree_handle *handle, const struct tree_caller *caller, int mode, off_t offset,
-                    off_t len);
-    /* If NULL, or if the result is -EOPNOTSUPP, the whole file counts as data */
-    off_t (*seek)(struct tree_handle *handle, off_t offset, int whence);
     /* NULL: nothing to do */
     int (*sync)(struct tree_handle *handle, bool is_data_only);
     int (*flush)(struct tree_handle *handle, const struct tree_caller *caller);

@@ -434,29 +434,6 @@ ssize_t tree_write(struct tree_handle *handle, const struct tree_caller *caller,
     return handle->ops->write == NULL ? -EBADF : handle->ops->write(handle, caller, bytes, len, offset);
 }
 
-int tree_allocate(struct tree_handle *handle, const struct tree_caller *caller, int mode, off_t offset,
-                  off_t len)
-{
-    return handle->ops->allocate == NULL ? -EOPNOTSUPP
-                                         : handle->ops->allocate(handle, caller, mode, offset, len);
-}
-
-off_t tree_seek(struct tree_handle *handle, const struct tree_caller *caller, uint64_t ino, off_t offset,
-                int whence)
-{
-    struct tree_attributes attributes;
-    off_t found = handle->ops->seek == NULL ? -EOPNOTSUPP : handle->ops->seek(handle, offset, whence);
-    if (found != -EOPNOTSUPP)
-        return found;
-    int error = tree_get_attributes(handle->tree, caller, ino, &attributes);
-    if (error != 0)
-        return error;
-    off_t size = attributes.stat.st_size;
-    if (offset < 0 || offset >= size)
-        return -ENXIO;
-    return whence == SEEK_HOLE ? size : offset;
-}
-
 int tree_sync_file(struct tree_handle *handle, bool is_data_only)
 {
     return handle->ops->sync == NULL ? 0 : handle->ops->sync(handle, is_data_only);

@@ -205,12 +205,6 @@ bool tree_is_readable(struct tree_handle *handle);
 /* Return: the number of bytes written, or -errno. */
 ssize_t tree_write(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                    size_t len, off_t offset);
-int tree_allocate(struct tree_handle *handle, const struct tree_caller *caller, int mode, off_t offset,
-                  off_t len);
-/* lseek(2) for SEEK_DATA and SEEK_HOLE. Waits as tree_get_attributes(). Return: the position; -ENXIO when
- * `offset` is not in the file; another -errno. */
-off_t tree_seek(struct tree_handle *handle, const struct tree_caller *caller, uint64_t ino, off_t offset,
-                int whence);
 /* fsync(2). */
 int tree_sync_file(struct tree_handle *handle, bool is_data_only);
 /* Handles close(2) of a descriptor; the error goes to the program. */

@@ -29,7 +29,6 @@ FLAGS = [os.O_RDONLY, os.O_RDWR, os.O_WRONLY | os.O_CREAT, os.O_RDWR | os.O_CREA
 OFFSETS = [0, 1, 10, 4095, 4096, 5000, 100000]
 TIMES_NS = [0, 10**9, 1234567890123456789, 4102444800 * 10**9, -5 * 10**9]
 NOREPLACE, EXCHANGE = 1, 2
-KEEP_SIZE = 1
 
 
 def attributes(status):
@@ -126,7 +125,6 @@ CALLS_ON_OPEN = [
     lambda fd, o: os.fsync(fd),
     lambda fd, o: attributes(os.fstat(fd)),
     lambda fd, o: read_mapped(fd),
-    lambda fd, o: libc("fallocate", fd, o.keep_size, ctypes.c_long(o.offset), ctypes.c_long(o.length + 1)),
 ]
 
 
@@ -139,7 +137,6 @@ class Operands:
         self.data = bytes([rng.randrange(256)]) * self.length
         self.time = rng.choice(TIMES_NS)
         self.rename = rng.choice([0, NOREPLACE, EXCHANGE, NOREPLACE | EXCHANGE])
-        self.keep_size = rng.choice([0, KEEP_SIZE])
 
     def __str__(self):
         return " ".join(f"{name}={value!r}" for name, value in vars(self).items() if name != "data")

@@ -132,31 +132,6 @@ TEST_WITH(opening_a_reply_file_fails_if_the_content_cannot_be_fetched, set_up, f
     finish(open_reply(fixture, "reply", O_WRONLY)); /* the first email's content is cached */
 }
 
-TEST_WITH(fallocate_of_a_new_reply_file_can_be_interrupted, set_up, fixture_tear_down)
-{
-    struct tree_fixture *fixture = *state;
-    struct cancel cancel;
-    struct tree_entry entry;
-    struct tree_handle *handle = NULL;
-    fake_service_add_simple_email(fixture->fake, "i1", "5e92e5ee-0d44", "Slow");
-    fake_service_set_content(fixture->fake, "5e92e5ee-0d44",
-                             "{\"id\":\"5e92e5ee-0d44\",\"plain_text\":\"x\"}");
-    fake_service_close_gate(fixture->fake, FAKE_GET_CONTENT);
-    fixture_sync(fixture);
-    uint64_t folder = fixture_ino(fixture, "inboxes/alice@inbox.example/20261120T100000Z_slow_5e92e5ee");
-    cancel_init(&cancel);
-    cancel_set(&cancel);
-    const struct tree_caller caller = {.cancel = &cancel};
-    assert_int_equal(
-        tree_create(fixture->tree, &caller, folder, "reply", 0600, O_WRONLY | O_CREAT, &entry, &handle), 0);
-    assert_int_equal(tree_allocate(handle, &caller, 0, 0, 10), -EINTR);
-    finish(handle);
-    cancel_release(&cancel);
-    fake_service_open_gate(fixture->fake, FAKE_GET_CONTENT);
-    settle(fixture);
-    assert_int_equal(fake_service_count(fixture->fake, FAKE_SEND), 0);
-}
-
 TEST_WITH(several_writes_make_one_answer, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
