@@ -43,7 +43,7 @@ struct webhook_server {
 /* A connection and the one request on it. The body of a refused request is received and discarded, because
  * closing a connection with unread bytes can discard the answer on its way. */
 struct post {
-    struct connection *connection; /* NULL if there are too many connections */
+    struct open_connection *connection; /* NULL if there are too many connections */
     struct strbuf body;
     uint64_t received_bytes;
     unsigned int status; /* status of the answer; 0 until it is decided */

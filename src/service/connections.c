@@ -23,8 +23,8 @@ enum {
     ALL_PEERS = 1,
 };
 
-struct connection {
-    LIST_ENTRY(connection) entry;
+struct open_connection {
+    LIST_ENTRY(open_connection) entry;
     int socket_fd;
     uint64_t peer;
     enum connection_phase phase;
@@ -37,14 +37,15 @@ struct connections {
     struct clock *clock;
     size_t max_open;
     pthread_mutex_t lock;
-    pthread_cond_t changed;           /* a connection changed its phase or was removed, while draining */
-    LIST_HEAD(list, connection) list; /* protected by `lock`, as are the members below and the connections */
+    pthread_cond_t changed; /* a connection changed its phase or was removed, while draining */
+    LIST_HEAD(list, open_connection)
+    list; /* protected by `lock`, as are the members below and the connections */
     size_t busy;
     bool is_draining;
     bool is_closed; /* connections_end() has shut down the sockets */
 };
 
-static void cut_off(struct connection *connection)
+static void cut_off(struct open_connection *connection)
 {
     shutdown(connection->socket_fd, SHUT_RDWR);
     connection->is_cut_off = true;
@@ -71,7 +72,7 @@ void connections_free(struct connections *connections)
     free(connections);
 }
 
-static void set_phase_locked(struct connections *connections, struct connection *connection,
+static void set_phase_locked(struct connections *connections, struct open_connection *connection,
                              enum connection_phase phase)
 {
     connections->busy -= connection->phase != CONNECTION_IDLE;
@@ -114,7 +115,7 @@ static uint64_t find_peer(int socket_fd)
 static size_t count_open_locked(const struct connections *connections, uint64_t peer)
 {
     size_t count = 0;
-    const struct connection *connection;
+    const struct open_connection *connection;
     LIST_FOREACH (connection, &connections->list, entry)
         count += !connection->is_cut_off && (peer == ALL_PEERS || connection->peer == peer);
     return count;
@@ -133,9 +134,9 @@ enum cut_order {
 static bool make_room_locked(struct connections *connections, uint64_t peer)
 {
     int64_t now = clock_monotonic_ms(connections->clock);
-    struct connection *chosen = NULL;
+    struct open_connection *chosen = NULL;
     enum cut_order least = CUT_NEVER;
-    struct connection *connection;
+    struct open_connection *connection;
     LIST_FOREACH (connection, &connections->list, entry) {
         bool is_slow = connection->phase != CONNECTION_WORKING && now - connection->since_ms >= BUSY_MS;
         enum cut_order order = connection->phase != CONNECTION_IDLE ? (is_slow ? CUT_SLOW : CUT_NEVER)
@@ -162,11 +163,11 @@ static bool find_place_locked(struct connections *connections, uint64_t peer)
            make_room_locked(connections, ALL_PEERS);
 }
 
-struct connection *connections_add(struct connections *connections, int socket_fd)
+struct open_connection *connections_add(struct connections *connections, int socket_fd)
 {
     uint64_t peer = find_peer(socket_fd);
     LOCK_GUARD(&connections->lock);
-    struct connection *connection =
+    struct open_connection *connection =
         find_place_locked(connections, peer) ? calloc(1, sizeof(*connection)) : NULL;
     if (connection == NULL)
         return NULL;
@@ -186,7 +187,7 @@ struct connection *connections_add(struct connections *connections, int socket_f
 
 /* ---------------------------------------------------------------- the phases, and the end */
 
-void connections_remove(struct connections *connections, struct connection *connection)
+void connections_remove(struct connections *connections, struct open_connection *connection)
 {
     pthread_mutex_lock(&connections->lock);
     set_phase_locked(connections, connection, CONNECTION_IDLE);
@@ -195,7 +196,7 @@ void connections_remove(struct connections *connections, struct connection *conn
     free(connection);
 }
 
-void connections_set_phase(struct connections *connections, struct connection *connection,
+void connections_set_phase(struct connections *connections, struct open_connection *connection,
                            enum connection_phase phase)
 {
     LOCK_GUARD(&connections->lock);
@@ -211,7 +212,7 @@ void connections_end(struct connections *connections, int64_t timeout_ms)
     while (connections->busy > 0 && clock_monotonic_ms(clock) < until_ms)
         clock_wait(clock, &connections->changed, &connections->lock, until_ms);
     connections->is_closed = true;
-    struct connection *connection;
+    struct open_connection *connection;
     LIST_FOREACH (connection, &connections->list, entry)
         cut_off(connection);
     while (!LIST_EMPTY(&connections->list))

@@ -24,7 +24,7 @@
 #include "base/clock.h"
 
 struct connections;
-struct connection;
+struct open_connection;
 
 enum connection_phase {
     CONNECTION_IDLE,      /* no request was accepted since the last answer */
@@ -41,11 +41,11 @@ void connections_free(struct connections *connections);
 
 /* Adds an idle connection. `socket_fd` is borrowed until connections_remove(). Returns NULL if there is no
  * place for it, or when out of memory. */
-struct connection *connections_add(struct connections *connections, int socket_fd);
-void connections_remove(struct connections *connections, struct connection *connection);
+struct open_connection *connections_add(struct connections *connections, int socket_fd);
+void connections_remove(struct connections *connections, struct open_connection *connection);
 
 /* Sets the phase. A connection that is not idle is busy. */
-void connections_set_phase(struct connections *connections, struct connection *connection,
+void connections_set_phase(struct connections *connections, struct open_connection *connection,
                            enum connection_phase phase);
 
 /* Ends all connections: waits until none is busy, at most `timeout_ms`, then shuts down their sockets, and

@@ -309,7 +309,7 @@ static void make_large_reply(struct exchange *exchange)
 /* ---------------------------------------------------------------- the calls of libmicrohttpd */
 
 /* Returns NULL if connections_add() refused the connection. */
-static struct connection *client_of(struct MHD_Connection *connection)
+static struct open_connection *client_of(struct MHD_Connection *connection)
 {
     return MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT)->socket_context;
 }
@@ -331,7 +331,7 @@ static void on_connection(void *context, struct MHD_Connection *connection, void
 
 /* Answers a request. Without a valid key and a route, the connection stays idle, so that it can be shut down
  * if the client reads no answers. */
-static enum MHD_Result answer_request(struct exchange *exchange, struct connection *client)
+static enum MHD_Result answer_request(struct exchange *exchange, struct open_connection *client)
 {
     struct connections *connections = exchange->server->connections;
     const struct route *route = exchange->route;
@@ -355,7 +355,7 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
                                   size_t *upload_data_size, void **request_context)
 {
     struct server *server = context;
-    struct connection *client = client_of(connection);
+    struct open_connection *client = client_of(connection);
     struct exchange *exchange = *request_context;
     if (client == NULL)
         return MHD_NO;
@@ -378,7 +378,7 @@ static void on_completed(void *context, struct MHD_Connection *connection, void 
                          enum MHD_RequestTerminationCode code)
 {
     struct server *server = context;
-    struct connection *client = client_of(connection);
+    struct open_connection *client = client_of(connection);
     struct exchange *exchange = *request_context;
     if (exchange != NULL) {
         reply_release(&exchange->reply);

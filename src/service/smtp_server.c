@@ -52,7 +52,7 @@ struct smtp_server {
 struct smtp_client {
     struct worker_job job;
     struct smtp_server *server;
-    struct connection *connection;
+    struct open_connection *connection;
     int fd;
     SSL *tls; /* NULL before STARTTLS */
     struct strbuf answers;
@@ -249,7 +249,7 @@ static void add_client(struct smtp_server *server, int fd)
                                  .tv_usec = server->config.idle_ms % 1000 * 1000};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &idle, sizeof(idle));
     struct smtp_client *client = calloc(1, sizeof(*client));
-    struct connection *connection = NULL;
+    struct open_connection *connection = NULL;
     if (client != NULL && atomic_load(&server->clients) < server->config.connections_max + CONNECTIONS_SPARE)
         connection = connections_add(server->connections, fd);
     if (connection == NULL) {

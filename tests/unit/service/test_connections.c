@@ -30,7 +30,7 @@ enum {
 /* Both ends of a connection. */
 struct pair {
     int ends[2];
-    struct connection *connection;
+    struct open_connection *connection;
 };
 
 static void pair_add(struct pair *pair, struct connections *connections)
