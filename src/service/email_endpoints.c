@@ -292,22 +292,22 @@ int email_load_content(struct connection *reader, enum email_side side, const ch
     return error;
 }
 
-/* Each loader fills the reply with one part of an email. Return: 0; -ENOENT if the part does not exist or the
- * email is not of the request's side; -errno. */
+/* The next three endpoints return -ENOENT if the part does not exist or the email is not of the request's
+ * side. */
 
-static int load_content(struct connection *reader, const struct request *request, struct reply *reply)
+int endpoint_email_content(struct request *request, struct reply *reply)
 {
     json_t *record = NULL;
-    int error = email_load_content(reader, request->side, request->parameters[0], &record);
+    int error = email_load_content(request->reader, request->side, request->parameters[0], &record);
     if (error == 0)
         reply_json(reply, MHD_HTTP_OK, record);
     return error;
 }
 
-static int load_raw(struct connection *reader, const struct request *request, struct reply *reply)
+int endpoint_email_raw(struct request *request, struct reply *reply)
 {
     _cleanup_statement_ struct statement statement = {0};
-    int error = query_first(reader, &statement, raw_sql[request->side], "s", request->parameters[0]);
+    int error = query_first(request->reader, &statement, raw_sql[request->side], "s", request->parameters[0]);
     if (error != 0)
         return error;
     size_t len = 0;
@@ -316,15 +316,14 @@ static int load_raw(struct connection *reader, const struct request *request, st
     char *raw = query_column_copy(statement.row, 1, &len);
     if (raw == NULL)
         return -ENOMEM;
-    reply_bytes(reply, "message/rfc822", raw, len);
-    reply->is_file = true;
+    reply_file(reply, "message/rfc822", raw, len);
     return 0;
 }
 
-static int load_attachment(struct connection *reader, const struct request *request, struct reply *reply)
+int endpoint_email_attachment(struct request *request, struct reply *reply)
 {
     _cleanup_statement_ struct statement statement = {0};
-    int error = query_first(reader, &statement, raw_sql[request->side], "s", request->parameters[0]);
+    int error = query_first(request->reader, &statement, raw_sql[request->side], "s", request->parameters[0]);
     if (error != 0)
         return error;
     _cleanup_json_ json_t *header = column_json(statement.row, 0);
@@ -344,36 +343,8 @@ static int load_attachment(struct connection *reader, const struct request *requ
     error = message_read_attachment(raw, (size_t)sqlite3_column_bytes(statement.row, 1), i, &bytes, &len);
     if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
-    reply_bytes(reply, member_text(json_array_get(list, i), "content_type"), bytes, len);
-    reply->is_file = true;
+    reply_file(reply, member_text(json_array_get(list, i), "content_type"), bytes, len);
     return 0;
-}
-
-static int answer_with(const struct request *request, struct reply *reply,
-                       int (*load)(struct connection *, const struct request *, struct reply *))
-{
-    _cleanup_reader_ struct connection *reader = NULL;
-    int error = database_begin_read(request->context->database, &reader);
-    if (error == 0)
-        error = load(reader, request, reply);
-    return error != -ENOENT ? error
-                            : reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no such %s.",
-                                          load == load_attachment ? "attachment" : "email");
-}
-
-int endpoint_email_content(struct request *request, struct reply *reply)
-{
-    return answer_with(request, reply, load_content);
-}
-
-int endpoint_email_attachment(struct request *request, struct reply *reply)
-{
-    return answer_with(request, reply, load_attachment);
-}
-
-int endpoint_email_raw(struct request *request, struct reply *reply)
-{
-    return answer_with(request, reply, load_raw);
 }
 
 /* ---------------------------------------------------------------- marks */

@@ -14,6 +14,7 @@
 
 #include "base/cleanup.h"
 #include "base/hash.h"
+#include "base/strbuf.h"
 #include "mail/json_writer.h"
 #include "service/endpoints.h"
 #include "service/search_index.h"
@@ -96,11 +97,89 @@ static enum MHD_Result read_argument(void *context, enum MHD_ValueKind kind, con
     return MHD_YES;
 }
 
+/* ---------------------------------------------------------------- the text of a list */
+
+/* A JSON array of records. They are read while they are sent, so that only one is in memory. */
+struct record_list {
+    struct connection *reader;  /* in a read transaction, which ends when the list is freed */
+    struct statement statement; /* the text of a record is in the first column of each row */
+    char *instance;             /* the database's random name (tables.h); owned */
+    int64_t changes;            /* how often the list changed: about the number of its emails */
+    GString *text;              /* the JSON text that was read and that libmicrohttpd does not have yet */
+    bool has_record;
+    bool is_at_end;
+};
+
+static void free_list(void *context)
+{
+    struct record_list *list = context;
+    if (list == NULL)
+        return;
+    query_end(&list->statement);
+    database_return_reader(list->reader);
+    free(list->instance);
+    g_string_free(list->text, TRUE);
+    free(list);
+}
+
+static void cleanup_list(struct record_list **list)
+{
+    free_list(*list);
+}
+
+#define _cleanup_list_ _cleanup_(cleanup_list)
+
+/* Takes the request's reader, and reads the list's changes: those of one inbox, or the setting `counter`.
+ * Return: 0 or -errno. */
+static int begin_list(struct request *request, const char *counter, const char *inbox_id,
+                      struct record_list **ret_list)
+{
+    _cleanup_statement_ struct statement statement = {0};
+    struct record_list *list = calloc(1, sizeof(*list));
+    if (list == NULL)
+        return -ENOMEM;
+    *ret_list = list;
+    list->reader = TAKE_PTR(request->reader);
+    list->text = g_string_new("[");
+    int error = query_first(list->reader, &statement,
+                            "SELECT i.value, coalesce((SELECT email_changes FROM inboxes WHERE id = ?2),"
+                            " c.value) FROM settings i, settings c WHERE i.name = 'instance' AND c.name = ?1",
+                            "ss", counter, inbox_id);
+    if (error != 0)
+        return error == -ENOENT ? -EUCLEAN : error;
+    list->instance = query_column_copy(statement.row, 0, NULL);
+    list->changes = sqlite3_column_int64(statement.row, 1);
+    return list->instance != NULL ? 0 : -ENOMEM;
+}
+
+static ssize_t read_list_text(void *context, uint64_t position, char *ret_bytes, size_t len)
+{
+    struct record_list *list = context;
+    GString *text = list->text;
+    while (text->len < len && !list->is_at_end) {
+        int step = query_step(list->statement.row);
+        const char *record = step > 0 ? (const char *)sqlite3_column_text(list->statement.row, 0) : "]";
+        if (step < 0 || record == NULL)
+            return MHD_CONTENT_READER_END_WITH_ERROR;
+        if (step > 0 && list->has_record)
+            g_string_append_c(text, ',');
+        g_string_append(text, record);
+        list->has_record = true;
+        list->is_at_end = step == 0;
+    }
+    size_t part = text->len < len ? text->len : len;
+    memcpy(ret_bytes, text->str, part);
+    g_string_erase(text, 0, (gssize)part);
+    return part > 0 ? (ssize_t)part : MHD_CONTENT_READER_END_OF_STREAM;
+}
+
 /* ---------------------------------------------------------------- the answer */
 
-/* `changes` says how often the list changed, and is about the number of its emails. */
-static int prepare_list(struct connection *reader, const struct list_query *query, enum email_side side,
-                        int64_t changes, struct statement *ret_list)
+enum {
+    ETAG_SIZE = 67, /* 64 hex digits in quotes */
+};
+
+static int prepare_list(struct record_list *list, const struct list_query *query, enum email_side side)
 {
     _cleanup_strbuf_ struct strbuf sql = STRBUF_INIT(4096);
     _cleanup_free_ char *inbox_ids = json_dumps(query->inbox_ids, JSON_COMPACT);
@@ -110,7 +189,7 @@ static int prepare_list(struct connection *reader, const struct list_query *quer
         (query->from_addresses != NULL && from_addresses == NULL))
         return -ENOMEM;
     if (query->search_term != NULL) {
-        int error = search_index_match(reader, query->search_term, changes, query->limit, &match);
+        int error = search_index_match(list->reader, query->search_term, list->changes, query->limit, &match);
         if (error != 0)
             return error;
     }
@@ -134,86 +213,62 @@ static int prepare_list(struct connection *reader, const struct list_query *quer
         &sql, " AND (?5 IS NULL OR instr((SELECT search_text FROM messages WHERE seq = r.message), ?5))"
               " ORDER BY r.seq DESC LIMIT ?1");
     return sql.error != 0 ? sql.error
-                          : query_begin(reader, ret_list, strbuf_str(&sql), "issss", query->limit, inbox_ids,
-                                        from_addresses, match, query->search_term);
+                          : query_begin(list->reader, &list->statement, strbuf_str(&sql), "issss",
+                                        query->limit, inbox_ids, from_addresses, match, query->search_term);
 }
 
-/* Makes the ETag from the list's statement and the number of its changes. Return: 0 or -errno. */
-static int make_etag(const struct record_array *records, int64_t changes, char ret_etag[REPLY_ETAG_SIZE])
+/* Makes the ETag from the list's statement and its changes. Return: 0 or -ENOMEM. */
+static int make_etag(const struct record_list *list, char ret_etag[ETAG_SIZE])
 {
-    _cleanup_statement_ struct statement statement = {0};
-    int error = query_first(records->connection, &statement,
-                            "SELECT value FROM settings WHERE name = 'instance'", "");
-    if (error != 0)
-        return error == -ENOENT ? -EUCLEAN : error;
-    char *sql = sqlite3_expanded_sql(records->statement.row);
+    char *sql = sqlite3_expanded_sql(list->statement.row);
     _cleanup_free_ char *state = NULL;
-    int len = asprintf(&state, "%s %s %lld %s", INBOXFS_VERSION, query_column_text(statement.row, 0),
-                       (long long)changes, sql != NULL ? sql : "");
+    int len = asprintf(&state, "%s %s %lld %s", INBOXFS_VERSION, list->instance, (long long)list->changes,
+                       sql != NULL ? sql : "");
     bool is_whole = sql != NULL && len >= 0;
     sqlite3_free(sql);
     if (!is_whole)
         return -ENOMEM;
     char digest[65];
     hash_sha256(state, (size_t)len, digest);
-    snprintf(ret_etag, REPLY_ETAG_SIZE, "\"%s\"", digest);
+    snprintf(ret_etag, ETAG_SIZE, "\"%s\"", digest);
     return 0;
 }
 
-/* Adds the ETag to a reply with records, or replaces it with a 304 if the client has the list. */
-static int add_etag(const struct request *request, int64_t changes, struct reply *reply)
+/* Replies with the list, or with a 304 if the client has it. The list's statement is prepared. */
+static int answer_with_list(const struct request *request, struct record_list **list, struct reply *reply)
 {
-    char etag[REPLY_ETAG_SIZE];
+    char etag[ETAG_SIZE];
     const char *known = request_header(request, MHD_HTTP_HEADER_IF_NONE_MATCH);
-    int error = make_etag(reply->records, changes, etag);
+    int error = make_etag(*list, etag);
     if (error != 0)
         return error;
-    if (known != NULL && (strcmp(known, "*") == 0 || strstr(known, etag) != NULL)) {
-        reply_release(reply);
-        reply->status = MHD_HTTP_NOT_MODIFIED;
-    }
-    snprintf(reply->etag, sizeof(reply->etag), "%s", etag);
+    if (known != NULL && (strcmp(known, "*") == 0 || strstr(known, etag) != NULL))
+        reply_not_modified(reply);
+    else
+        reply_stream(reply, read_list_text, free_list, TAKE_PTR(*list));
+    reply_add_header(reply, MHD_HTTP_HEADER_ETAG, etag);
     return 0;
 }
 
 int endpoint_inbox_list(struct request *request, struct reply *reply)
 {
-    int error = reply_begin_records(reply, request->context->database);
-    if (error != 0)
-        return error;
-    struct connection *reader = reply->records->connection;
-    int64_t changes = 0;
-    error =
-        query_integers(reader, &changes, 1, "SELECT value FROM settings WHERE name = 'inbox_changes'", "");
+    _cleanup_list_ struct record_list *list = NULL;
+    int error = begin_list(request, "inbox_changes", NULL, &list);
     if (error == 0)
-        error =
-            query_begin(reader, &reply->records->statement, "SELECT record FROM inboxes ORDER BY seq", "");
-    return error == 0 ? add_etag(request, changes, reply) : error;
+        error = query_begin(list->reader, &list->statement, "SELECT record FROM inboxes ORDER BY seq", "");
+    return error == 0 ? answer_with_list(request, &list, reply) : error;
 }
 
-static int count_changes(struct connection *reader, const struct list_query *query, enum email_side side,
-                         int64_t *ret_changes)
+static int answer_emails(struct request *request, const struct list_query *query, struct reply *reply)
 {
-    if (side == SIDE_SENT || json_array_size(query->inbox_ids) != 1)
-        return query_integers(reader, ret_changes, 1, "SELECT value FROM settings WHERE name = ?", "s",
-                              side == SIDE_SENT ? "outbound_changes" : "email_changes");
-    const char *id = json_string_value(json_array_get(query->inbox_ids, 0));
-    int error =
-        query_integers(reader, ret_changes, 1, "SELECT email_changes FROM inboxes WHERE id = ?", "s", id);
-    return error == -ENOENT ? 0 : error;
-}
-
-static int answer_emails(const struct request *request, const struct list_query *query, struct reply *reply)
-{
-    int error = reply_begin_records(reply, request->context->database);
-    if (error != 0)
-        return error;
-    struct connection *reader = reply->records->connection;
-    int64_t changes = 0;
-    error = count_changes(reader, query, request->side, &changes);
+    _cleanup_list_ struct record_list *list = NULL;
+    bool is_one_inbox = request->side == SIDE_RECEIVED && json_array_size(query->inbox_ids) == 1;
+    const char *inbox_id = is_one_inbox ? json_string_value(json_array_get(query->inbox_ids, 0)) : NULL;
+    int error = begin_list(request, request->side == SIDE_SENT ? "outbound_changes" : "email_changes",
+                           inbox_id, &list);
     if (error == 0)
-        error = prepare_list(reader, query, request->side, changes, &reply->records->statement);
-    return error == 0 ? add_etag(request, changes, reply) : error;
+        error = prepare_list(list, query, request->side);
+    return error == 0 ? answer_with_list(request, &list, reply) : error;
 }
 
 int endpoint_email_list(struct request *request, struct reply *reply)

@@ -39,6 +39,8 @@ enum email_side {
 struct request {
     struct MHD_Connection *connection;
     const struct service_context *context;
+    struct connection *reader; /* of a GET, in a read transaction, until the endpoint returns; an endpoint
+                                  that takes it sets NULL */
     enum email_side side;
     char parameters[REQUEST_PARAMETERS_MAX]
                    [REQUEST_PARAMETER_SIZE]; /* the segment of the path for each "*" in the route */

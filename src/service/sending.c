@@ -438,7 +438,9 @@ static int check_daily_limit(struct connection *turn, const struct service_conte
     if (error != 0 || count < limit)
         return error;
     reply_error(reply, MHD_HTTP_TOO_MANY_REQUESTS, "The daily limit of emails sent is reached.");
-    reply->retry_after_s = (DAY_MS - now % DAY_MS) / 1000;
+    char seconds[32];
+    snprintf(seconds, sizeof(seconds), "%lld", (long long)(DAY_MS - now % DAY_MS) / 1000);
+    reply_add_header(reply, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
     return 0;
 }
 

@@ -55,24 +55,25 @@ struct route {
     const char *body_type; /* NULL if a body is discarded */
     size_t body_max_bytes;
     enum email_side side;
-    bool is_large; /* the answer is in memory as a whole, and may have many MB */
+    const char *part; /* the answer is this part of an email, in memory as a whole, and may have many MB */
 };
 
 /* If two patterns match a path, the pattern with the fixed segment is first. A path has one method. */
 static const struct route routes[] = {
-    {"GET", "/api/v1/inbox", endpoint_inbox_list, NULL, 0, SIDE_RECEIVED, false},
-    {"POST", "/api/v1/inbox/upsert", endpoint_inbox_upsert, json, SMALL_BODY_MAX_BYTES, SIDE_RECEIVED, false},
-    {"GET", "/api/v1/email", endpoint_email_list, NULL, 0, SIDE_RECEIVED, false},
+    {"GET", "/api/v1/inbox", endpoint_inbox_list, NULL, 0, SIDE_RECEIVED, NULL},
+    {"POST", "/api/v1/inbox/upsert", endpoint_inbox_upsert, json, SMALL_BODY_MAX_BYTES, SIDE_RECEIVED, NULL},
+    {"GET", "/api/v1/email", endpoint_email_list, NULL, 0, SIDE_RECEIVED, NULL},
     {"POST", "/api/v1/email/add-attachment-to-pool", endpoint_pool_add, form, FORM_BODY_MAX_BYTES,
-     SIDE_RECEIVED, false},
-    {"POST", "/api/v1/email/send", endpoint_send, json, SEND_BODY_MAX_BYTES, SIDE_RECEIVED, false},
-    {"GET", "/api/v1/email/outbound", endpoint_email_list, NULL, 0, SIDE_SENT, false},
-    {"GET", "/api/v1/email/outbound/*", endpoint_email_content, NULL, 0, SIDE_SENT, true},
-    {"GET", "/api/v1/email/outbound/*/attachment/*", endpoint_email_attachment, NULL, 0, SIDE_SENT, true},
-    {"GET", "/api/v1/email/*", endpoint_email_content, NULL, 0, SIDE_RECEIVED, true},
-    {"GET", "/api/v1/email/*/raw", endpoint_email_raw, NULL, 0, SIDE_RECEIVED, true},
-    {"GET", "/api/v1/email/*/attachment/*", endpoint_email_attachment, NULL, 0, SIDE_RECEIVED, true},
-    {"POST", "/api/v1/email/*/mark/*", endpoint_email_mark, NULL, 0, SIDE_RECEIVED, false},
+     SIDE_RECEIVED, NULL},
+    {"POST", "/api/v1/email/send", endpoint_send, json, SEND_BODY_MAX_BYTES, SIDE_RECEIVED, NULL},
+    {"GET", "/api/v1/email/outbound", endpoint_email_list, NULL, 0, SIDE_SENT, NULL},
+    {"GET", "/api/v1/email/outbound/*", endpoint_email_content, NULL, 0, SIDE_SENT, "email"},
+    {"GET", "/api/v1/email/outbound/*/attachment/*", endpoint_email_attachment, NULL, 0, SIDE_SENT,
+     "attachment"},
+    {"GET", "/api/v1/email/*", endpoint_email_content, NULL, 0, SIDE_RECEIVED, "email"},
+    {"GET", "/api/v1/email/*/raw", endpoint_email_raw, NULL, 0, SIDE_RECEIVED, "email"},
+    {"GET", "/api/v1/email/*/attachment/*", endpoint_email_attachment, NULL, 0, SIDE_RECEIVED, "attachment"},
+    {"POST", "/api/v1/email/*/mark/*", endpoint_email_mark, NULL, 0, SIDE_RECEIVED, NULL},
 };
 
 /* ---------------------------------------------------------------- the head */
@@ -119,6 +120,11 @@ static void check_head(const struct request *request, const struct request_head 
 
 /* ---------------------------------------------------------------- the route of a request */
 
+static bool is_get(const struct route *route)
+{
+    return strcmp(route->method, "GET") == 0;
+}
+
 /* A "/" at the end of a path is ignored. */
 static bool path_matches(const char *pattern, const char *path, struct request *request)
 {
@@ -147,11 +153,10 @@ static const struct route *find_route(struct request *request, const char *path,
         return NULL;
     }
     request->side = route->side;
-    bool is_get = strcmp(route->method, "GET") == 0;
-    if (strcmp(route->method, method) == 0 || (is_get && strcmp(method, "HEAD") == 0))
+    if (strcmp(route->method, method) == 0 || (is_get(route) && strcmp(method, "HEAD") == 0))
         return route;
     reply_error(reply, MHD_HTTP_METHOD_NOT_ALLOWED, "Method Not Allowed");
-    reply->allow = is_get ? "GET, HEAD" : route->method;
+    reply_add_header(reply, MHD_HTTP_HEADER_ALLOW, is_get(route) ? "GET, HEAD" : route->method);
     return NULL;
 }
 
@@ -161,9 +166,8 @@ struct server {
     struct MHD_Daemon *daemon;
     struct connections *connections;
     const struct service_context *context;
-    sem_t makers;              /* counts the threads that may still begin a large reply */
-    atomic_size_t reply_bytes; /* of the large replies in memory */
-    atomic_size_t body_bytes;  /* of all requests under way */
+    sem_t makers;             /* counts the threads that may still begin a large reply */
+    atomic_size_t body_bytes; /* of all requests under way */
     char *address;
 };
 
@@ -196,10 +200,12 @@ static void authenticate(struct exchange *exchange)
         const char *key = value + strlen(scheme);
         known = keys_is_valid(request->context->database, key + strspn(key, " "));
     }
-    if (known < 0)
+    if (known < 0) {
         reply_failure(&exchange->reply, known);
-    else if (known == 0)
+    } else if (known == 0) {
         reply_error(&exchange->reply, MHD_HTTP_UNAUTHORIZED, "The API key is missing or not valid.");
+        reply_add_header(&exchange->reply, MHD_HTTP_HEADER_WWW_AUTHENTICATE, "Bearer");
+    }
 }
 
 /* Returns 0 if no length is declared. */
@@ -282,12 +288,18 @@ static bool exchange_receive(struct exchange *exchange, const char *bytes, size_
 
 static void make_reply(struct exchange *exchange)
 {
-    int error = exchange->route->answer(&exchange->request, &exchange->reply);
+    const struct route *route = exchange->route;
+    struct request *request = &exchange->request;
+    int error = is_get(route) ? database_begin_read(request->context->database, &request->reader) : 0;
+    if (error == 0)
+        error = route->answer(request, &exchange->reply);
+    database_return_reader(TAKE_PTR(request->reader));
+    if (error == -ENOENT && route->part != NULL)
+        error = reply_error(&exchange->reply, MHD_HTTP_NOT_FOUND, "There is no such %s.", route->part);
     if (error == 0)
         return;
     reply_failure(&exchange->reply, error);
-    log_error("%s %s could not be answered: %s", exchange->route->method, exchange->route->pattern,
-              strerrordesc_np(-error));
+    log_error("%s %s could not be answered: %s", route->method, route->pattern, strerrordesc_np(-error));
 }
 
 /* The wait for the semaphore is short: no thread that has it waits for a client. */
@@ -296,13 +308,10 @@ static void make_large_reply(struct exchange *exchange)
     struct server *server = exchange->server;
     while (sem_wait(&server->makers) != 0)
         ;
-    if (server->reply_bytes >= REPLIES_MAX_BYTES || connections_is_draining(server->connections)) {
+    if (reply_bytes_in_memory() >= REPLIES_MAX_BYTES || connections_is_draining(server->connections))
         reply_failure(&exchange->reply, -EBUSY);
-    } else {
+    else
         make_reply(exchange);
-        exchange->reply.counted = &server->reply_bytes;
-        server->reply_bytes += exchange->reply.body_len;
-    }
     sem_post(&server->makers);
 }
 
@@ -339,7 +348,7 @@ static enum MHD_Result answer_request(struct exchange *exchange, struct open_con
         connections_set_phase(connections, client, CONNECTION_WORKING);
     bool closes = exchange->is_last || connections_is_draining(connections);
     bool is_unanswered = route != NULL && exchange->reply.status == 0;
-    if (is_unanswered && route->is_large)
+    if (is_unanswered && route->part != NULL)
         make_large_reply(exchange);
     else if (is_unanswered)
         make_reply(exchange);
