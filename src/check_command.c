@@ -118,7 +118,7 @@ static int count_inbox(void *context, struct inbox_record *record)
 static int keep_first_email_id(void *context, struct email_record *record)
 {
     char **id = context;
-    if (record == NULL || *id != NULL || record->key[0] == '~') /* "~": the record has no id */
+    if (*id != NULL || record->key[0] == '~') /* "~": the record has no id */
         return 0;
     *id = g_strdup(record->key);
     return 0;

@@ -161,13 +161,6 @@ static int feed_list(void *context, int status, const void *bytes, size_t len)
     return list_reader_feed(&call->reader, bytes, len);
 }
 
-static void pause_list(void *context)
-{
-    const struct list_call *call = context;
-    if (call->reader.pause != NULL)
-        call->reader.pause(call->reader.context);
-}
-
 /* `error` is a result of list_reader_feed() or list_reader_finish(). */
 static void set_list_outcome(struct list_call *call, int error, struct service_result *ret)
 {
@@ -201,7 +194,6 @@ static void get_list(struct api_service *api, struct list_call *call, struct ser
         .target = call->target,
         .if_none_match = call->if_none_match,
         .sink = feed_list,
-        .pause = pause_list,
         .context = call,
         .max_body_bytes = LIST_MAX_BYTES,
         .timeout_ms = call->timeout_ms,
@@ -411,12 +403,6 @@ static int parse_and_pass_email(void *context, const char *text, size_t len)
     return error;
 }
 
-static void pause_emails(void *context)
-{
-    const struct email_receiver *receiver = context;
-    receiver->sink(receiver->context, NULL);
-}
-
 static int build_list_target(const char *path, const struct email_query *query, struct strbuf *target)
 {
     char limit[16];
@@ -481,7 +467,6 @@ static void list_records(struct api_service *api, const char *path, enum optiona
         .cancel = cancel,
     };
     list_reader_init(&call.reader, EMAIL_RECORD_MAX_BYTES, max_records, parse_and_pass_email, &receiver);
-    call.reader.pause = pause_emails;
     get_list(api, &call, ret);
     *ret_count = call.reader.count;
     /* A caller that asks for one record only wants to know whether the service answers. */

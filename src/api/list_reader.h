@@ -27,8 +27,7 @@ typedef int (*record_sink)(void *context, const char *text, size_t len);
 
 struct list_reader {
     record_sink sink;
-    void (*pause)(void *context); /* the reader's owner calls it before a wait for more bytes; or NULL */
-    void *context;                /* argument of sink and pause; borrowed */
+    void *context; /* argument of the sink; borrowed */
     size_t max_record_bytes;
     size_t max_records; /* one more record stops the reading */
     unsigned int count; /* number of records so far, including unreadable ones */

@@ -131,7 +131,6 @@ struct transfer {
     uint64_t body_out;  /* bytes of `out` after the head */
     size_t head_bytes;  /* size of the answer's head so far */
     uint64_t body_bytes;
-    bool must_report_pause;             /* the sink was called since the last pause */
     char reason[HTTP_REASON_MAX_BYTES]; /* reason for `error` */
     char curl_reason[CURL_ERROR_SIZE];  /* reason given by libcurl */
 };
@@ -312,7 +311,6 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
         return CURL_WRITEFUNC_ERROR;
     }
     if (request->sink != NULL) {
-        transfer->must_report_pause = true;
         transfer->error = request->sink(request->context, transfer->response->status, bytes, len);
         if (transfer->error != 0)
             return CURL_WRITEFUNC_ERROR;
@@ -416,23 +414,6 @@ static CURLcode set_request(struct transfer *transfer, const char *base_url, str
 
 /* ---------------------------------------------------------------- the transfer */
 
-static void report_pause(struct transfer *transfer)
-{
-    if (transfer->must_report_pause && transfer->request->pause != NULL)
-        transfer->request->pause(transfer->request->context);
-    transfer->must_report_pause = false;
-}
-
-/* Reports a pause only if the socket has no more bytes: libcurl's buffer may be empty while it has some. */
-static void wait_for_more(CURLM *multi, struct transfer *transfer)
-{
-    int ready = 0;
-    if (transfer->must_report_pause && curl_multi_poll(multi, NULL, 0, 0, &ready) == CURLM_OK && ready > 0)
-        return;
-    report_pause(transfer);
-    curl_multi_poll(multi, NULL, 0, CANCEL_CHECK_MS, NULL);
-}
-
 static CURLcode drive_transfer(CURLM *multi, struct transfer *transfer)
 {
     if (curl_multi_add_handle(multi, transfer->easy) != CURLM_OK)
@@ -443,11 +424,10 @@ static CURLcode drive_transfer(CURLM *multi, struct transfer *transfer)
         const CURLMsg *message = curl_multi_info_read(multi, &count);
         if (message != NULL) {
             result = message->data.result;
-            report_pause(transfer);
             curl_multi_remove_handle(multi, transfer->easy);
             return result;
         }
-        wait_for_more(multi, transfer);
+        curl_multi_poll(multi, NULL, 0, CANCEL_CHECK_MS, NULL);
     }
     if (cancel_is_set(transfer->request->cancel)) {
         transfer->error = -ECANCELED;

@@ -44,11 +44,9 @@ struct http_request {          /* a POST if it has a body, otherwise a GET */
     bool takes_any_type;       /* the answer may have any content type; otherwise JSON */
     struct http_body body;
     http_sink sink;
-    void (*pause)(void *context); /* called when the sink has got all bytes that have arrived, before each
-                                     wait for more and at the end; or NULL */
-    void *context;                /* argument of sink and pause; borrowed */
-    uint64_t max_body_bytes;      /* a longer body, or Content-Length, ends the request with -EFBIG */
-    int64_t timeout_ms;           /* deadline of the request; 0: none while it makes progress */
+    void *context;           /* argument of the sink; borrowed */
+    uint64_t max_body_bytes; /* a longer body, or Content-Length, ends the request with -EFBIG */
+    int64_t timeout_ms;      /* deadline of the request; 0: none while it makes progress */
     unsigned int stall_s; /* the request ends after this time with less than 100 bytes a second; 0 if only the
                              deadline ends it */
     struct cancel *cancel; /* ends the request when it is set; or NULL */

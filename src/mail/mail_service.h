@@ -75,8 +75,7 @@ struct service_counters {
 
 /* Receives the records one by one, in the thread that lists, while the answer is still arriving. Each record
  * is released after the call. An inbox_sink may take fields by TAKE_PTR; an email_sink must copy texts. The
- * inbox_id of an email may come from the query. A result of -errno stops the listing. A NULL email means that
- * all complete records received so far have been passed on; the result of that call is ignored. */
+ * inbox_id of an email may come from the query. A result of -errno stops the listing. */
 typedef int (*inbox_sink)(void *context, struct inbox_record *record);
 typedef int (*email_sink)(void *context, struct email_record *record);
 

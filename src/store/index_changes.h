@@ -5,7 +5,7 @@
  * shown even then; their rows are written with their next emails.
  *
  * New and changed emails are collected in a batch, which email_batch_flush() writes in one transaction and
- * shows all at once. The caller flushes the batch before it waits for the network.
+ * shows all at once.
  *
  * A new email gets its file name when it is put into a batch. choose_name() skips the names of all emails of
  * the inbox, also of those removed since the start; a batch that has the name is flushed first. The name is

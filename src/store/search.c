@@ -319,8 +319,6 @@ static int take_record(void *context, struct email_record *record)
     struct index *index = &search->store->index;
     const struct email_entry *entry = NULL;
     uint32_t email = NUMBER_NONE;
-    if (record == NULL)
-        return 0;
     bool has_inbox = record->inbox_id != NULL && record->inbox_id[0] != '\0';
     pthread_rwlock_rdlock(&index->read_lock);
     const struct inbox *inbox =

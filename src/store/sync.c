@@ -123,7 +123,6 @@ struct mail_listing {
     bool with_quarantined; /* also list emails that rules of the inbox hold back */
     bool only_known;       /* skip emails of unknown inboxes, since the service lists the inboxes */
     struct email_batch batch;
-    int error;            /* -errno if records of the answer could not be put into the index, or 0 */
     int unread;           /* positive errno if some records of the last answer cannot be read, or 0 */
     char *reason;         /* reason for `unread`; owned */
     unsigned int unknown; /* records of the last answer that were new or changed */
@@ -133,14 +132,6 @@ struct mail_listing {
     uint64_t changes;     /* number of emails that the listing has changed */
     bool is_unchanged;    /* the last answer was "not modified" */
 };
-
-static int flush_batch(struct mail_listing *listing)
-{
-    int error = email_batch_flush(&listing->batch, listing->index);
-    if (listing->error == 0)
-        listing->error = error;
-    return listing->error;
-}
 
 static int put_email(struct mail_listing *listing, uint32_t inbox, struct email_record *record)
 {
@@ -153,13 +144,13 @@ static int put_email(struct mail_listing *listing, uint32_t inbox, struct email_
         listing->unknown++;
         listing->changes++;
     }
-    return error != 0 ? error : listing->error;
+    return error;
 }
 
 static int take_email_of_inbox(void *context, struct email_record *record)
 {
     struct mail_listing *listing = context;
-    return record == NULL ? flush_batch(listing) : put_email(listing, listing->inbox, record);
+    return put_email(listing, listing->inbox, record);
 }
 
 /* Sent mail that the user hid remains quarantined. */
@@ -167,8 +158,6 @@ static int take_sent(void *context, struct email_record *record)
 {
     struct mail_listing *listing = context;
     struct index *index = listing->index;
-    if (record == NULL)
-        return flush_batch(listing);
     pthread_rwlock_rdlock(&index->read_lock);
     uint32_t number = email_list_find_key(&index->inboxes.sent.emails, record->key);
     const struct email_entry *entry = email_table_find(&index->emails, number);
@@ -181,12 +170,10 @@ static int take_email_of_any_inbox(void *context, struct email_record *record)
 {
     struct mail_listing *listing = context;
     uint32_t inbox;
-    if (record == NULL)
-        return flush_batch(listing);
     if (listing->only_known) {
         bool is_known =
             record->inbox_id != NULL && index_find_inbox_by_id(listing->index, record->inbox_id, &inbox);
-        return is_known ? put_email(listing, inbox, record) : listing->error;
+        return is_known ? put_email(listing, inbox, record) : 0;
     }
     int error = 0;
     if (record->inbox_id != NULL) {
@@ -196,7 +183,8 @@ static int take_email_of_any_inbox(void *context, struct email_record *record)
             error = index_put_inbox(listing->index, &named, INBOX_FROM_MAIL, 0, &inbox);
         inbox_record_release(&named);
     } else {
-        error = flush_batch(listing); /* index_has_key_in_named_inbox() does not see emails of the batch */
+        /* index_has_key_in_named_inbox() does not see emails of the batch */
+        error = email_batch_flush(&listing->batch, listing->index);
         if (error == 0 && index_has_key_in_named_inbox(listing->index, record->key))
             return 0;
         if (error == 0)
@@ -207,17 +195,17 @@ static int take_email_of_any_inbox(void *context, struct email_record *record)
 
 static void end_answer(struct mail_listing *listing, struct service_result *ret)
 {
-    if (flush_batch(listing) != 0 && ret->outcome == SERVICE_OK) {
+    int error = email_batch_flush(&listing->batch, listing->index);
+    if (error != 0 && ret->outcome == SERVICE_OK) {
         /* The next answer must not be "not modified", since records of this answer are missing. */
         atomic_fetch_add(&listing->index->lost, 1);
         service_result_release(ret);
         *ret = (struct service_result){.outcome = SERVICE_RETRY,
                                        .http_status = 200,
-                                       .error = -listing->error,
+                                       .error = -error,
                                        .retry_after_ms = -1,
-                                       .detail = strdup(strerror(-listing->error))};
+                                       .detail = strdup(strerror(-error))};
     }
-    listing->error = 0;
 }
 
 /* Makes one request. Returns the number of records in the answer, including those that cannot be read. */

@@ -36,8 +36,6 @@ struct fixture {
     struct http_client *client;
     struct strbuf body;
     int sink_error;
-    size_t reported_bytes; /* bytes that the sink had got at the last pause */
-    struct cancel *cancel; /* is set at each pause; may be NULL */
 };
 
 static int collect(void *context, int status, const void *bytes, size_t len)
@@ -45,14 +43,6 @@ static int collect(void *context, int status, const void *bytes, size_t len)
     struct fixture *fixture = context;
     strbuf_append(&fixture->body, bytes, len);
     return fixture->sink_error;
-}
-
-static void note_pause(void *context)
-{
-    struct fixture *fixture = context;
-    fixture->reported_bytes = fixture->body.len;
-    if (fixture->cancel != NULL)
-        cancel_set(fixture->cancel);
 }
 
 static int set_up(void **state)
@@ -754,26 +744,6 @@ TEST_WITH(a_cancel_ends_a_request_at_once, set_up, tear_down)
     assert_false(response.is_written);
     assert_int_equal(scripted_server_requests(fixture->server), 0);
     cancel_release(&cancelling.cancel);
-}
-
-TEST_WITH(a_pause_is_reported_after_all_received_bytes, set_up, tear_down)
-{
-    struct fixture *fixture = *state;
-    struct cancel cancel;
-    cancel_init(&cancel);
-    struct http_request request = get_request(fixture);
-    request.pause = note_pause;
-    scripted_server_push(fixture->server, (struct scripted_step){.body = "something"});
-    assert_int_equal(perform(fixture, &request).error, 0);
-    assert_int_equal(fixture->reported_bytes, strlen("something"));
-
-    scripted_server_push(fixture->server,
-                         (struct scripted_step){.fault = SCRIPTED_STALL_IN_BODY, .body = "something"});
-    request.cancel = fixture->cancel = &cancel;
-    fixture->reported_bytes = 0;
-    assert_int_equal(perform(fixture, &request).error, -ECANCELED);
-    assert_in_range(fixture->reported_bytes, 1, strlen("something") - 1);
-    cancel_release(&cancel);
 }
 
 TEST_WITH(a_failing_sink_ends_the_request, set_up, tear_down)
