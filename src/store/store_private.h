@@ -15,13 +15,9 @@
 /* State that lasts from one search to the next (search.c). */
 struct searcher {
     pthread_mutex_t lock;
-    enum search_ability {
-        SEARCH_ABILITY_UNKNOWN,
-        SEARCH_ABILITY_PRESENT, /* the service filters by search_term */
-        SEARCH_ABILITY_ABSENT,  /* the service ignores or refuses search_term */
-    } ability;                  /* protected by lock, like all below */
-    int64_t ability_ms;         /* monotonic time of the last test of the ability */
-    int64_t synced_ms;          /* monotonic time when a search last started a sync for an unknown email */
+    bool can_search;          /* the service filters by search_term; protected by lock, like all below */
+    int64_t ability_until_ms; /* monotonic time until which `can_search` is known */
+    int64_t synced_ms;        /* monotonic time when a search last started a sync for an unknown email */
 };
 
 struct store {

@@ -178,6 +178,7 @@ TEST_WITH(hits_of_the_service_alone_are_filtered, set_up, fixture_tear_down)
     assert_found(fixture, "ctober OR unch", "a2 a1");
     assert_found(fixture, "nvoice unch OR from:shop", "b1 a1");
     assert_found(fixture, "nvoice has:attachment", "");
+    assert_found(fixture, "nvoice in:alice OR in:bob", "b1 a1");
 }
 
 TEST_WITH(the_search_index_answers_without_the_service, set_up, fixture_tear_down)
