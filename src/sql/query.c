@@ -81,6 +81,13 @@ static void finalise(void *statement)
     sqlite3_finalize(statement);
 }
 
+/* Hashes the length and the middle: g_str_hash() of a long text takes longer than a short statement runs. */
+static guint hash_sql(const void *sql)
+{
+    size_t len = strlen(sql);
+    return (guint)(len * 256 + ((const unsigned char *)sql)[len / 2]);
+}
+
 void connection_close(struct connection *connection)
 {
     if (connection->kept != NULL)
@@ -114,10 +121,9 @@ void query_end(struct statement *statement)
     sqlite3_clear_bindings(ended);
     GHashTable *kept = statement->connection->kept;
     if (kept == NULL)
-        kept = statement->connection->kept = g_hash_table_new_full(g_str_hash, g_str_equal, NULL, finalise);
-    const char *sql = sqlite3_sql(ended);
-    if (g_hash_table_size(kept) < KEPT_MAX && !g_hash_table_contains(kept, sql))
-        g_hash_table_insert(kept, (void *)sql, ended);
+        kept = statement->connection->kept = g_hash_table_new_full(hash_sql, g_str_equal, NULL, finalise);
+    if (g_hash_table_size(kept) < KEPT_MAX)
+        g_hash_table_replace(kept, (void *)sqlite3_sql(ended), ended);
     else
         sqlite3_finalize(ended);
 }
