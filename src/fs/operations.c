@@ -72,10 +72,12 @@ static void op_lookup(fuse_req_t fuse, fuse_ino_t parent, const char *name)
     struct fs_request request;
     struct tree_entry entry;
     const struct tree_caller *caller = begin_request(&request, fuse);
-    /* The watch helper can create a file only if its lookup finds nothing. */
-    int error = is_watch_helper(operations, caller) && tree_is_announced(parent)
+    int error;
+    do /* The watch helper can create a file only if its lookup finds nothing. */
+        error = is_watch_helper(operations, caller) && tree_is_announced(parent)
                     ? -ENOENT
                     : tree_lookup(operations->tree, caller, parent, name, &entry);
+    while (request_hands_over(&request, error));
     reply_entry(request_end(&request), operations->tree, error, &entry);
 }
 
@@ -96,8 +98,11 @@ static void op_getattr(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *f
 {
     struct fs_request request;
     struct tree_attributes attributes;
-    int error =
-        tree_get_attributes(operations_of(fuse)->tree, begin_request(&request, fuse), ino, &attributes);
+    const struct tree_caller *caller = begin_request(&request, fuse);
+    int error;
+    do
+        error = tree_get_attributes(operations_of(fuse)->tree, caller, ino, &attributes);
+    while (request_hands_over(&request, error));
     reply_attributes(request_end(&request), operations_of(fuse)->tree, error, &attributes);
 }
 
@@ -234,7 +239,11 @@ static void op_open(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file
     struct operations *operations = operations_of(fuse);
     struct fs_request request;
     struct tree_handle *handle = NULL;
-    int error = tree_open(operations->tree, begin_request(&request, fuse), ino, file->flags, &handle);
+    const struct tree_caller *caller = begin_request(&request, fuse);
+    int error;
+    do
+        error = tree_open(operations->tree, caller, ino, file->flags, &handle);
+    while (request_hands_over(&request, error));
     request_end(&request);
     if (error == 0)
         give_first_content(operations, ino, handle);
@@ -342,7 +351,11 @@ static void op_opendir(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *f
 {
     struct fs_request request;
     struct tree_dir *dir = NULL;
-    int error = tree_open_dir(operations_of(fuse)->tree, begin_request(&request, fuse), ino, &dir);
+    const struct tree_caller *caller = begin_request(&request, fuse);
+    int error;
+    do
+        error = tree_open_dir(operations_of(fuse)->tree, caller, ino, &dir);
+    while (request_hands_over(&request, error));
     reply_open_dir(request_end(&request), error, dir);
 }
 

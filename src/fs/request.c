@@ -96,9 +96,11 @@ static void on_interrupt(fuse_req_t fuse, void *context)
 
 /* ---------------------------------------------------------------- the list */
 
-int request_list_init(struct request_list *list)
+int request_list_init(struct request_list *list, struct request_loop *loop)
 {
-    *list = (struct request_list){.check.run = check_signals};
+    *list = (struct request_list){.loop = loop, .check.run = check_signals};
+    cancel_init(&list->is_set);
+    cancel_set(&list->is_set);
     pthread_mutex_init(&list->lock, NULL);
     clock_condition_init(&list->changed);
     return worker_pool_new("fs-signals", 1, &list->pool);
@@ -115,6 +117,7 @@ void request_list_close(struct request_list *list)
 void request_list_release(struct request_list *list)
 {
     worker_pool_free(list->pool);
+    cancel_release(&list->is_set);
     pthread_cond_destroy(&list->changed);
     pthread_mutex_destroy(&list->lock);
 }
@@ -122,7 +125,10 @@ void request_list_release(struct request_list *list)
 void request_begin(struct fs_request *request, struct request_list *list, fuse_req_t fuse)
 {
     *request = (struct fs_request){.list = list, .fuse = fuse};
-    request->caller = (struct tree_caller){.pid = fuse_req_ctx(fuse)->pid, .cancel = &request->cancel};
+    request->caller = (struct tree_caller){
+        .pid = fuse_req_ctx(fuse)->pid,
+        .cancel = request_loop_is_led_by_caller(list->loop) ? &list->is_set : &request->cancel,
+    };
     cancel_init(&request->cancel);
     pthread_mutex_lock(&list->lock);
     request->link.data = request;
@@ -146,6 +152,15 @@ fuse_req_t request_end(struct fs_request *request)
     pthread_mutex_unlock(&list->lock);
     cancel_release(&request->cancel);
     return request->fuse;
+}
+
+bool request_hands_over(struct fs_request *request, int error)
+{
+    if (error != -EINTR || request->caller.cancel == &request->cancel)
+        return false;
+    request_loop_hand_over(request->list->loop);
+    request->caller.cancel = &request->cancel;
+    return true;
 }
 
 /* ---------------------------------------------------------------- answers */

@@ -22,10 +22,13 @@
 
 #include "base/thread.h"
 #include "base/wait.h"
+#include "fs/request_loop.h"
 #include "tree/tree.h"
 
 struct request_list {
-    pthread_mutex_t lock; /* taken after libfuse's lock of a request, before the lock of a cancel */
+    struct request_loop *loop; /* borrowed; its threads carry the requests out */
+    struct cancel is_set;      /* set from the start */
+    pthread_mutex_t lock;      /* taken after libfuse's lock of a request, before the lock of a cancel */
     pthread_cond_t changed;
     struct worker_pool *pool; /* has one thread */
     struct worker_job check;  /* checks the pending signals; runs in `pool` */
@@ -44,7 +47,7 @@ struct fs_request {
 };
 
 /* Return: 0 or -errno. The caller releases the list even after a failure. */
-int request_list_init(struct request_list *list);
+int request_list_init(struct request_list *list, struct request_loop *loop);
 /* Sets the cancels of all requests, including those that begin later. */
 void request_list_close(struct request_list *list);
 /* No request may be left. */
@@ -54,6 +57,11 @@ void request_list_release(struct request_list *list);
  * delivered, and returns `fuse`, which the caller answers next. */
 void request_begin(struct fs_request *request, struct request_list *list, fuse_req_t fuse);
 fuse_req_t request_end(struct fs_request *request);
+
+/* The leader (request_loop.h) begins a request with a cancel that is set, so that a call of the tree which
+ * would wait returns -EINTR. Returns true if `error` is that: another thread now leads, and the caller
+ * repeats the call, which may wait. */
+bool request_hands_over(struct fs_request *request, int error);
 
 /* Returns true if no signal but SIGCHLD, SIGCONT, SIGURG and SIGWINCH is pending for the task (a thread's
  * id). Returns true also if none at all is pending: another thread of the program took the signal, or the

@@ -180,18 +180,32 @@ static void end_all_threads(const struct request_loop *loop)
         log_error("cannot end the request loop: eventfd");
 }
 
-/* Reads messages and processes them, and hands over before the first that may wait. If no thread takes over,
- * requests stay in the kernel until this thread leads again. Returns the last result of wait_for_message();
- * this thread still leads if the result is 0 or -errno. */
+bool request_loop_is_led_by_caller(const struct request_loop *loop)
+{
+    return loop->leader == (uintptr_t)pthread_self();
+}
+
+/* If no thread takes over, requests stay in the kernel until a thread leads again. */
+void request_loop_hand_over(struct request_loop *loop)
+{
+    loop->leader = 0;
+    if (!hand_over_lead(loop))
+        (void)add_thread(loop);
+}
+
+/* Reads messages and processes them, until a message makes this thread hand over. Returns the last result of
+ * wait_for_message(); this thread still leads if the result is 0 or -errno. */
 static ssize_t lead_until_hand_over(struct request_thread *thread)
 {
+    struct request_loop *loop = thread->loop;
     ssize_t len;
-    while ((len = wait_for_message(thread)) > 0 && is_answered_at_once(thread->message, (size_t)len))
-        process_message(thread->loop, thread->message, (size_t)len);
-    if (len > 0) {
-        if (!hand_over_lead(thread->loop))
-            (void)add_thread(thread->loop);
-        process_message(thread->loop, thread->message, (size_t)len);
+    bool leads = true;
+    while (leads && (len = wait_for_message(thread)) > 0) {
+        loop->leader = (uintptr_t)pthread_self();
+        if (!is_answered_at_once(thread->message, (size_t)len))
+            request_loop_hand_over(loop);
+        process_message(loop, thread->message, (size_t)len);
+        leads = request_loop_is_led_by_caller(loop);
     }
     return len;
 }

@@ -255,6 +255,12 @@ static int write_used(struct content_cache *content, struct connection *writer)
     return error;
 }
 
+bool content_cache_must_write(struct content_cache *content)
+{
+    LOCK_GUARD(&content->lock);
+    return content->used_len == CONTENT_USED_MAX;
+}
+
 static void write_used_alone(struct content_cache *content)
 {
     struct connection *writer = NULL;
@@ -267,13 +273,11 @@ static void note_use(struct content_cache *content, int64_t key, int64_t used_s,
     int64_t age_s = (int64_t)time(NULL) - used_s;
     if (age_s >= 0 && age_s < (is_passing ? AGAIN_INTERVAL_S : USE_INTERVAL_S))
         return;
-    pthread_mutex_lock(&content->lock);
+    if (content_cache_must_write(content))
+        write_used_alone(content);
+    LOCK_GUARD(&content->lock);
     if (content->used_len < CONTENT_USED_MAX)
         content->used[content->used_len++] = key;
-    bool is_full = content->used_len == CONTENT_USED_MAX;
-    pthread_mutex_unlock(&content->lock);
-    if (is_full)
-        write_used_alone(content);
 }
 
 void content_cache_release(struct content_cache *content)
@@ -361,14 +365,9 @@ int content_cache_read(struct content_cache *content, int64_t key, struct conten
         error = open_file(content, &row, ret);
     if (error == 0)
         note_use(content, key, row.used_s, row.is_passing != 0);
-    if (error != -EBADMSG)
-        return cache_report_error(content->cache, error);
-    log_debug("a damaged part of the cache is fetched again when it is read");
-    if (cache_begin_write(content->cache, &connection) == 0) {
-        content->is_counted = false;
-        (void)cache_end_write(content->cache, delete_part(content, connection, row.number, row.is_file != 0));
-    }
-    return -ENOENT;
+    if (error == -EBADMSG)
+        log_debug("a damaged part of the cache is fetched again when it is read");
+    return error == -EBADMSG ? -ENOENT : cache_report_error(content->cache, error);
 }
 
 int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *ret_len)

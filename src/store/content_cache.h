@@ -69,6 +69,8 @@ int64_t content_cache_key(enum content_part part, const char *email_id, const ch
 /* Reads a part. The caller releases *ret. Return: 0; -ENOENT when the part is missing or damaged; -errno when
  * the cache cannot be read. */
 int content_cache_read(struct content_cache *content, int64_t key, struct content_bytes *ret);
+/* Returns true if the next read of a part writes which parts were used, and may wait for that. */
+bool content_cache_must_write(struct content_cache *content);
 /* Gets the length of a part, even if its bytes are damaged. Return: as content_cache_read(). */
 int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *ret_len);
 void content_bytes_release(struct content_bytes *bytes);

@@ -265,8 +265,10 @@ static int lookup_in_email_folder(struct tree *tree, const struct tree_caller *c
     _cleanup_(cleanup_content) struct store_content *content = NULL;
     if (!is_folder(&folder))
         return -ENOTDIR;
-    if (is_reply_file(tree, &folder, name))
-        return reply_file_lookup(tree, caller, parent, folder.email, name, ret);
+    if (is_reply_file(tree, &folder, name)) /* waits for the outbox */
+        return cancel_is_set(caller->cancel)
+                   ? -EINTR
+                   : reply_file_lookup(tree, caller, parent, folder.email, name, ret);
     int error = store_content_get(tree->store, folder.email, caller->cancel, &content);
     if (error != 0)
         return error;
@@ -477,6 +479,7 @@ static int rename_into_email_folder(struct tree *tree, const struct tree_caller 
 }
 
 const struct node_ops email_folder_ops = {
+    .answers_at_once = true,
     .get = get_in_email_folder,
     .open = open_in_email_folder,
     .read_link = read_email_link,

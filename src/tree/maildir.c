@@ -811,7 +811,8 @@ static int open_message(struct tree *tree, const struct tree_caller *caller, uin
     return error;
 }
 
-const struct node_ops maildir_message_ops = {.get = get_message, .open = open_message};
+const struct node_ops maildir_message_ops = {
+    .get = get_message, .open = open_message, .answers_at_once = true};
 
 struct uidvalidity_handle {
     struct tree_handle base;

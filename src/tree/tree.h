@@ -129,7 +129,8 @@ int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uin
 int tree_get_statistics(struct tree *tree, struct statvfs *ret);
 
 /* Returns true if no lookup, listing, open, read, release or request for attributes of the node waits for
- * more than one read of the disk. Depends only on the node's kind, so the call costs nothing. */
+ * more than one read of the disk, or if it returns -EINTR instead when the caller's cancel is set. Depends
+ * only on the node's kind, so the call costs nothing. */
 bool tree_answers_at_once(uint64_t ino);
 
 /* ---------------------------------------------------------------- listings */
