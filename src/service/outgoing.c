@@ -5,6 +5,7 @@
  */
 #include "service/outgoing.h"
 
+#include <curl/curl.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -31,19 +32,6 @@ static const char *const settings[] = {
 };
 
 /* ---------------------------------------------------------------- adding rows */
-
-int outgoing_declare(struct database *database, enum outgoing_kind kind, bool is_enabled)
-{
-    struct connection *connection = NULL;
-    int error = database_begin_write(database, &connection);
-    if (error != 0)
-        return error;
-    error = query_execute(connection,
-                          "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO UPDATE"
-                          " SET value = excluded.value WHERE value != excluded.value",
-                          "si", settings[kind], (int64_t)is_enabled);
-    return database_end_write(database, error);
-}
 
 int outgoing_add(struct connection *turn, enum outgoing_kind kind, int64_t email, const char *address)
 {
@@ -155,7 +143,7 @@ static void attempt_row(struct outgoing *outgoing, const struct outgoing_row *ro
         outgoing_set_reason(&result, "the email cannot be read here: %s", strerrordesc_np(-error));
     }
     crash_point("outgoing_attempted");
-    /* The result of an attempt that outgoing_stop() broke off is not recorded. */
+    /* The result of an attempt that outgoing_free() broke off is not recorded. */
     bool is_broken_off = result.outcome != OUTGOING_DONE && cancel_is_set(&outgoing->cancel);
     if (result.outcome == OUTGOING_LATER && row->attempts + 1 >= outgoing->attempts_max)
         result.outcome = OUTGOING_FAILED;
@@ -188,21 +176,43 @@ static void *outgoing_thread(void *argument)
     return NULL;
 }
 
-int outgoing_start(struct outgoing *outgoing)
+static int declare(struct database *database, enum outgoing_kind kind, bool is_enabled)
 {
+    struct connection *connection = NULL;
+    int error = database_begin_write(database, &connection);
+    if (error != 0)
+        return error;
+    error = query_execute(connection,
+                          "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO UPDATE"
+                          " SET value = excluded.value WHERE value != excluded.value",
+                          "si", settings[kind], (int64_t)is_enabled);
+    return database_end_write(database, error);
+}
+
+int outgoing_start(struct database *database, enum outgoing_kind kind, struct outgoing *outgoing)
+{
+    int error = declare(database, kind, outgoing != NULL);
+    if (error != 0 || outgoing == NULL)
+        return error;
+    if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return -ENOMEM;
+    outgoing->database = database;
     cancel_init(&outgoing->cancel);
-    int error = thread_start(&outgoing->thread, settings[outgoing->kind], outgoing_thread, outgoing);
+    error = thread_start(&outgoing->thread, settings[kind], outgoing_thread, outgoing);
     outgoing->has_thread = error == 0;
     if (error != 0)
         cancel_release(&outgoing->cancel);
     return error;
 }
 
-void outgoing_stop(struct outgoing *outgoing)
+void outgoing_free(struct outgoing *outgoing)
 {
-    if (!outgoing->has_thread)
+    if (outgoing == NULL)
         return;
-    cancel_set(&outgoing->cancel);
-    pthread_join(outgoing->thread, NULL);
-    cancel_release(&outgoing->cancel);
+    if (outgoing->has_thread) {
+        cancel_set(&outgoing->cancel);
+        pthread_join(outgoing->thread, NULL);
+        cancel_release(&outgoing->cancel);
+    }
+    outgoing->release(outgoing);
 }

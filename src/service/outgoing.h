@@ -26,6 +26,7 @@
 enum outgoing_kind {
     OUTGOING_RELAY,   /* hands a sent email on to one recipient */
     OUTGOING_WEBHOOK, /* reports a received email to its inbox's webhook */
+    OUTGOING_KINDS,
 };
 
 struct outgoing_row {
@@ -49,12 +50,11 @@ struct outgoing_result {
     char reason[512]; /* why it failed, on one line; "" with OUTGOING_DONE */
 };
 
-/* The work of one kind. The caller sets the members up to `settle`, and zeroes the others. */
+/* The work of one kind. The creator sets the members up to `release`, and zeroes the others. */
 struct outgoing {
     enum outgoing_kind kind;
-    bool has_one_target;       /* all rows go to one server; else each address has a target of its own */
-    int64_t attempts_max;      /* a row is given up after this number of failed attempts */
-    struct database *database; /* borrowed until outgoing_stop() */
+    bool has_one_target;  /* all rows go to one server; else each address has a target of its own */
+    int64_t attempts_max; /* a row is given up after this number of failed attempts */
 
     /* Makes one attempt, outside of any transaction, and fills the zeroed result. Ends soon after the cancel
      * is set. Return: 0; -errno if the email cannot be read, and the row is tried again later. */
@@ -65,24 +65,25 @@ struct outgoing {
     int (*settle)(struct outgoing *outgoing, struct connection *turn, const struct outgoing_row *row,
                   const struct outgoing_result *result);
 
+    void (*release)(struct outgoing *outgoing); /* frees the struct that begins with this one */
+
+    struct database *database;
     struct cancel cancel;
     pthread_t thread;
     bool has_thread;
 };
 
-/* Records in the database whether this service does work of this kind, so that all processes that write to
- * the database know whether to add rows. Return: 0 or -errno. */
-int outgoing_declare(struct database *database, enum outgoing_kind kind, bool is_enabled);
+/* Starts the thread; `outgoing` is NULL if this service does no work of this kind. Records in the database
+ * which is the case, so that all processes that write to it know whether to add rows. The database is
+ * borrowed until outgoing_free(). Return: 0 or -errno. */
+int outgoing_start(struct database *database, enum outgoing_kind kind, struct outgoing *outgoing);
+
+/* Cancels the attempt under way, waits for the thread, if it was started, and frees. NULL-safe. */
+void outgoing_free(struct outgoing *outgoing);
 
 /* Adds a row that is due now. Does nothing if the service does no work of this kind, or if the row exists.
  * The caller has the turn to write. Return: 0 or -errno. */
 int outgoing_add(struct connection *turn, enum outgoing_kind kind, int64_t email, const char *address);
-
-/* Starts the thread. Return: 0 or -errno. */
-int outgoing_start(struct outgoing *outgoing);
-
-/* Cancels the attempt under way and waits for the thread. Does nothing if no thread was started. */
-void outgoing_stop(struct outgoing *outgoing);
 
 /* Sets the reason of a result, as one line of plain text. */
 __attribute__((format(printf, 2, 3))) void outgoing_set_reason(struct outgoing_result *result,

@@ -104,22 +104,11 @@ static void set_result(const struct relay_transfer *transfer, long status, struc
         outgoing_set_reason(result, "the relay cannot be reached: %s", transfer_reason(&transfer->base));
 }
 
-static void set_callbacks(struct relay_transfer *message)
-{
-    struct transfer *transfer = &message->base;
-    TRANSFER_SET(transfer, CURLOPT_READFUNCTION, on_read);
-    TRANSFER_SET(transfer, CURLOPT_READDATA, message);
-    TRANSFER_SET(transfer, CURLOPT_HEADERFUNCTION, on_answer);
-    TRANSFER_SET(transfer, CURLOPT_HEADERDATA, message);
-    TRANSFER_SET(transfer, CURLOPT_WRITEFUNCTION, on_answer);
-    TRANSFER_SET(transfer, CURLOPT_WRITEDATA, message);
-}
-
-static void transfer_message(const struct relay *relay, struct relay_transfer *message, struct cancel *cancel,
+static void transfer_message(struct relay *relay, struct relay_transfer *message,
                              struct outgoing_result *result)
 {
     struct transfer *transfer = &message->base;
-    transfer_init(transfer, cancel, CONNECT_TIMEOUT_S, TIMEOUT_S);
+    transfer_init(transfer, &relay->outgoing.cancel, CONNECT_TIMEOUT_S, TIMEOUT_S);
     /* The address was checked when the email was sent, and cannot smuggle in another recipient. */
     struct curl_slist *recipients = curl_slist_append(NULL, message->recipient);
     if (recipients == NULL)
@@ -134,7 +123,12 @@ static void transfer_message(const struct relay *relay, struct relay_transfer *m
     TRANSFER_SET(transfer, CURLOPT_MAIL_RCPT, recipients);
     /* No length is set: libcurl counts the dots that it adds to the text, and would stop too early. */
     TRANSFER_SET(transfer, CURLOPT_UPLOAD, 1L);
-    set_callbacks(message);
+    TRANSFER_SET(transfer, CURLOPT_READFUNCTION, on_read);
+    TRANSFER_SET(transfer, CURLOPT_READDATA, message);
+    TRANSFER_SET(transfer, CURLOPT_HEADERFUNCTION, on_answer);
+    TRANSFER_SET(transfer, CURLOPT_HEADERDATA, message);
+    TRANSFER_SET(transfer, CURLOPT_WRITEFUNCTION, on_answer);
+    TRANSFER_SET(transfer, CURLOPT_WRITEDATA, message);
     set_result(message, transfer_perform(transfer), result);
     transfer_release(transfer);
     curl_slist_free_all(recipients);
@@ -169,7 +163,7 @@ static int attempt(struct outgoing *outgoing, const struct outgoing_row *row, st
     };
     int error = transfer.recipient != NULL ? load_email(outgoing->database, row->email, &transfer) : -ENOMEM;
     if (error == 0)
-        transfer_message((const struct relay *)outgoing, &transfer, &outgoing->cancel, result);
+        transfer_message((struct relay *)outgoing, &transfer, result);
     free(transfer.sender);
     free(transfer.recipient);
     strbuf_release(&transfer.text);
@@ -179,35 +173,30 @@ static int attempt(struct outgoing *outgoing, const struct outgoing_row *row, st
 
 /* ---------------------------------------------------------------- the email's status */
 
-static int set_status(struct connection *turn, int64_t outbound, const char *status)
+static int bounce(const struct relay *relay, struct connection *turn, const struct outgoing_row *row,
+                  const struct outgoing_result *result)
 {
-    return query_execute(turn,
-                         "UPDATE outbound SET record = json_set(record, '$.status', ?)"
-                         " WHERE seq = ? AND record ->> '$.status' = 'pending'",
-                         "si", status, outbound);
+    _cleanup_strbuf_ struct strbuf reason = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
+    int error = sending_append_reason(&reason, row->address, "5.0.0", result->reason);
+    return error == 0 ? sending_bounce(turn, row->email, relay->domain, strbuf_str(&reason)) : error;
 }
 
 static int settle(struct outgoing *outgoing, struct connection *turn, const struct outgoing_row *row,
                   const struct outgoing_result *result)
 {
-    const struct relay *relay = (const struct relay *)outgoing;
-    int64_t left = 0;
-    int error = 0;
-    if (result->outcome == OUTGOING_FAILED) {
-        _cleanup_strbuf_ struct strbuf reason = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
-        error = sending_append_reason(&reason, row->address, "5.0.0", result->reason);
-        if (error == 0)
-            error = sending_bounce(turn, row->email, relay->domain, strbuf_str(&reason));
-        if (error == 0)
-            error = set_status(turn, row->email, "failed");
-    }
-    if (error == 0)
-        error = query_integers(turn, &left, 1, "SELECT count(*) FROM outgoing WHERE kind = ? AND email = ?",
-                               "ii", (int64_t)OUTGOING_RELAY, row->email);
-    return error == 0 && left == 0 ? set_status(turn, row->email, "sent") : error;
+    bool has_failed = result->outcome == OUTGOING_FAILED;
+    int error = has_failed ? bounce((const struct relay *)outgoing, turn, row, result) : 0;
+    if (error != 0)
+        return error;
+    return query_execute(turn,
+                         "UPDATE outbound SET record = json_set(record, '$.status', ?1)"
+                         " WHERE seq = ?2 AND record ->> '$.status' = 'pending' AND"
+                         " (?3 OR NOT EXISTS (SELECT 1 FROM outgoing WHERE kind = ?4 AND email = ?2))",
+                         "siii", has_failed ? "failed" : "sent", row->email, (int64_t)has_failed,
+                         (int64_t)OUTGOING_RELAY);
 }
 
-/* ---------------------------------------------------------------- start and stop */
+/* ---------------------------------------------------------------- configuration */
 
 /* Accepts only names and addresses that no name server can redirect. */
 static bool is_this_machine(const char *host)
@@ -241,50 +230,43 @@ static int read_url(struct relay *relay, const struct relay_config *config, char
     return 0;
 }
 
-void relay_stop(struct relay *relay)
+static int read_credentials(struct relay *relay, const char *file, char **ret_reason)
 {
-    if (relay == NULL)
-        return;
-    outgoing_stop(&relay->outgoing);
+    if (file == NULL)
+        return 0;
+    int error = secret_file_read(file, "the relay's credentials file", &relay->credentials, ret_reason);
+    return error == 0 && strchr(relay->credentials, ':') == NULL
+               ? reason_give(ret_reason, -EINVAL, "the relay's credentials file has to hold USER:PASSWORD")
+               : error;
+}
+
+static void release(struct outgoing *outgoing)
+{
+    struct relay *relay = (struct relay *)outgoing;
     g_free(relay->url);
     secret_free(relay->credentials);
     free(relay);
 }
 
-static void cleanup_relay(struct relay **relay)
-{
-    relay_stop(*relay);
-}
-
-int relay_start(const struct relay_config *config, const char *domain, struct database *database,
-                struct relay **ret_relay, char **ret_reason)
+int relay_new(const struct relay_config *config, const char *domain, struct outgoing **ret_relay,
+              char **ret_reason)
 {
     *ret_relay = NULL;
     if (config->url == NULL)
-        return outgoing_declare(database, OUTGOING_RELAY, false);
-    _cleanup_(cleanup_relay) struct relay *relay = calloc(1, sizeof(*relay));
-    if (relay == NULL || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return 0;
+    struct relay *relay = calloc(1, sizeof(*relay));
+    if (relay == NULL)
         return -ENOMEM;
     relay->domain = domain;
     relay->outgoing = (struct outgoing){
         .kind = OUTGOING_RELAY,
         .has_one_target = true,
         .attempts_max = ATTEMPTS_MAX,
-        .database = database,
         .attempt = attempt,
         .settle = settle,
+        .release = release,
     };
+    *ret_relay = &relay->outgoing;
     int error = read_url(relay, config, ret_reason);
-    if (error == 0 && config->credentials_file != NULL)
-        error = secret_file_read(config->credentials_file, "the relay's credentials file",
-                                 &relay->credentials, ret_reason);
-    if (error == 0 && relay->credentials != NULL && strchr(relay->credentials, ':') == NULL)
-        error = reason_give(ret_reason, -EINVAL, "the relay's credentials file has to hold USER:PASSWORD");
-    if (error == 0)
-        error = outgoing_declare(database, OUTGOING_RELAY, true);
-    if (error == 0)
-        error = outgoing_start(&relay->outgoing);
-    if (error == 0)
-        *ret_relay = TAKE_PTR(relay);
-    return error;
+    return error == 0 ? read_credentials(relay, config->credentials_file, ret_reason) : error;
 }

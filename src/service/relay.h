@@ -14,7 +14,7 @@
 
 #include <stdbool.h>
 
-#include "service/tables.h"
+#include "service/outgoing.h"
 
 struct relay_config {
     const char *url;              /* smtp[s]://HOST[:PORT]; NULL for no relay */
@@ -22,15 +22,10 @@ struct relay_config {
     bool is_clear_allowed;        /* with smtp://, no TLS is needed, even to another machine */
 };
 
-struct relay;
-
-/* Starts the relay's thread; *ret_relay is NULL if no relay is configured. `domain` (of the inboxes) and
- * `database` are borrowed until relay_stop(). Return: 0, or -errno with a reason (the caller frees it). */
-int relay_start(const struct relay_config *config, const char *domain, struct database *database,
-                struct relay **ret_relay, char **ret_reason);
-
-/* Waits up to 5 seconds for the answer to a message that was sent whole, breaks off any other attempt, and
- * frees. NULL-safe. */
-void relay_stop(struct relay *relay);
+/* Makes the relay; *ret_relay is NULL if none is configured. The caller frees it with outgoing_free(), on
+ * failure too, which waits up to 5 seconds for the answer to a message that was sent whole. `domain` (of the
+ * inboxes) is borrowed until then. Return: 0, or -errno with a reason (the caller frees it). */
+int relay_new(const struct relay_config *config, const char *domain, struct outgoing **ret_relay,
+              char **ret_reason);
 
 #endif

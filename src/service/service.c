@@ -38,8 +38,7 @@ struct service {
     int lock_fd;
     struct service_context context;
     char *domain;
-    struct relay *relay;
-    struct webhook *webhook;
+    struct outgoing *outgoing[OUTGOING_KINDS]; /* NULL without a relay or webhooks */
     struct search_index index;
     SSL_CTX *tls;            /* NULL without TLS */
     struct open_door *doors; /* in the configuration's order */
@@ -57,8 +56,8 @@ void service_stop(struct service *service)
         server_free(service->doors[i].http);
     free(service->doors);
     SSL_CTX_free(service->tls);
-    relay_stop(service->relay);
-    webhook_stop(service->webhook);
+    for (size_t kind = 0; kind < OUTGOING_KINDS; kind++)
+        outgoing_free(service->outgoing[kind]);
     search_index_stop(&service->index);
     database_free(service->context.database);
     const int fds[] = {service->context.pool_fd, service->dir_fd, service->lock_fd};
@@ -127,9 +126,9 @@ static int open_door(struct service *service, const struct service_door *door, c
         .dialect = is_lmtp ? DIALECT_LMTP : DIALECT_SMTP,
         .domain = service->domain,
         .database = service->context.database,
-        .new_inboxes = is_lmtp                  ? NULL
-                       : service->relay != NULL ? service->domain
-                                                : "",
+        .new_inboxes = is_lmtp                      ? NULL
+                       : service->context.has_relay ? service->domain
+                                                    : "",
         .tls = service->tls,
         .connections_max = SMTP_CONNECTIONS_MAX,
         .idle_ms = SMTP_IDLE_MS,
@@ -164,11 +163,12 @@ static int start_service(const struct service_config *config, struct service **r
         return explain_error(ret_reason, -EINVAL, "no address can be on the domain", config->domain);
     int error = open_data(service, config, ret_reason);
     if (error == 0)
-        error = relay_start(&config->relay, service->domain, service->context.database, &service->relay,
-                            ret_reason);
+        error = relay_new(&config->relay, service->domain, &service->outgoing[OUTGOING_RELAY], ret_reason);
     if (error == 0)
-        error = webhook_start(&config->webhook, service->context.database, &service->webhook, ret_reason);
-    service->context.has_relay = service->relay != NULL;
+        error = webhook_new(&config->webhook, &service->outgoing[OUTGOING_WEBHOOK], ret_reason);
+    service->context.has_relay = service->outgoing[OUTGOING_RELAY] != NULL;
+    for (int kind = 0; kind < OUTGOING_KINDS && error == 0; kind++)
+        error = outgoing_start(service->context.database, (enum outgoing_kind)kind, service->outgoing[kind]);
     if (error == 0)
         error = search_index_start(&service->index, service->context.database);
     if (error == 0)

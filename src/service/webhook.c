@@ -204,60 +204,41 @@ static int settle(struct outgoing *outgoing, struct connection *turn, const stru
     if (error != 0)
         return error;
     date_format(clock_realtime_ms(clock_system()), date);
-    _cleanup_json_ json_t *log = json_pack("{s:s, s:o, s:n, s:s}", "id", id, "status_code",
-                                           result->status != 0 ? json_integer(result->status) : json_null(),
-                                           "response_body", "created_at", date);
-    _cleanup_free_ char *text = log != NULL ? json_dumps(log, JSON_COMPACT) : NULL;
-    if (text == NULL)
-        return -ENOMEM;
-    error = query_execute(
-        turn, "UPDATE emails SET record = json_set(record, '$.latest_webhook_log', json(?)) WHERE seq = ?",
-        "si", text, row->email);
+    error = query_execute(turn,
+                          "UPDATE emails SET record = json_set(record, '$.latest_webhook_log', json_object("
+                          "'id', ?, 'status_code', nullif(?, 0), 'response_body', NULL, 'created_at', ?))"
+                          " WHERE seq = ?",
+                          "sisi", id, (int64_t)result->status, date, row->email);
     if (error == 0 && result->outcome == OUTGOING_FAILED)
         log_warning("the webhook of inbox %s was given up: %s", row->address, result->reason);
     return error;
 }
 
-/* ---------------------------------------------------------------- start and stop */
+/* ---------------------------------------------------------------- configuration */
 
-void webhook_stop(struct webhook *webhook)
+static void release(struct outgoing *outgoing)
 {
-    if (webhook == NULL)
-        return;
-    outgoing_stop(&webhook->outgoing);
+    struct webhook *webhook = (struct webhook *)outgoing;
     secret_free(webhook->secret);
     free(webhook);
 }
 
-static void cleanup_webhook(struct webhook **webhook)
-{
-    webhook_stop(*webhook);
-}
-
-int webhook_start(const struct webhook_config *config, struct database *database,
-                  struct webhook **ret_webhook, char **ret_reason)
+int webhook_new(const struct webhook_config *config, struct outgoing **ret_webhook, char **ret_reason)
 {
     *ret_webhook = NULL;
     if (config->secret_file == NULL)
-        return outgoing_declare(database, OUTGOING_WEBHOOK, false);
-    _cleanup_(cleanup_webhook) struct webhook *webhook = calloc(1, sizeof(*webhook));
-    if (webhook == NULL || curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)
+        return 0;
+    struct webhook *webhook = calloc(1, sizeof(*webhook));
+    if (webhook == NULL)
         return -ENOMEM;
     webhook->is_anywhere_allowed = config->is_anywhere_allowed;
     webhook->outgoing = (struct outgoing){
         .kind = OUTGOING_WEBHOOK,
         .attempts_max = ATTEMPTS_MAX,
-        .database = database,
         .attempt = attempt,
         .settle = settle,
+        .release = release,
     };
-    int error =
-        secret_file_read(config->secret_file, "the webhook secret file", &webhook->secret, ret_reason);
-    if (error == 0)
-        error = outgoing_declare(database, OUTGOING_WEBHOOK, true);
-    if (error == 0)
-        error = outgoing_start(&webhook->outgoing);
-    if (error == 0)
-        *ret_webhook = TAKE_PTR(webhook);
-    return error;
+    *ret_webhook = &webhook->outgoing;
+    return secret_file_read(config->secret_file, "the webhook secret file", &webhook->secret, ret_reason);
 }

@@ -14,21 +14,15 @@
 
 #include <stdbool.h>
 
-#include "service/tables.h"
+#include "service/outgoing.h"
 
 struct webhook_config {
     const char *secret_file;  /* with the signing secret; NULL for no webhooks */
     bool is_anywhere_allowed; /* webhooks may connect to other machines */
 };
 
-struct webhook;
-
-/* Starts the thread; *ret_webhook is NULL if no webhooks are configured. The database is borrowed until
- * webhook_stop(). Return: 0, or -errno with a reason (the caller frees it). */
-int webhook_start(const struct webhook_config *config, struct database *database,
-                  struct webhook **ret_webhook, char **ret_reason);
-
-/* Breaks off the attempt under way, and frees. NULL-safe. */
-void webhook_stop(struct webhook *webhook);
+/* Makes what sends webhooks; *ret_webhook is NULL if none are configured. The caller frees it with
+ * outgoing_free(), on failure too. Return: 0, or -errno with a reason (the caller frees it). */
+int webhook_new(const struct webhook_config *config, struct outgoing **ret_webhook, char **ret_reason);
 
 #endif
