@@ -97,13 +97,13 @@ struct email_list {  /* empty: all zeros */
 /* State that lasts from one listing of the inbox to the next. Only the thread that lists the inbox uses the
  * state. */
 struct listing_state {
-    unsigned int max_listed;      /* the highest limit that the service accepts; 0 if it refused none */
-    unsigned int complete_syncs;  /* number of complete syncs */
-    bool refuses_quarantine;      /* the service refused to list quarantined emails */
-    bool with_quarantined;        /* the last lists were requested with quarantined emails */
-    unsigned int complete_limit;  /* limit of the last complete list */
-    uint64_t changes_at_complete; /* email_list.changes when the inbox was equal to that list */
-    uint64_t changes_at_newest;   /* likewise for the last list of the newest emails */
+    unsigned int max_listed;     /* the highest limit that the service accepts; 0 if it refused none */
+    unsigned int complete_syncs; /* number of complete syncs */
+    bool refuses_quarantine;     /* the service refused to list quarantined emails */
+    bool with_quarantined;       /* the last lists were requested with quarantined emails */
+    /* By enum sync_depth: email_list.changes when the inbox was equal to the last list; UINT64_MAX, which
+     * never matches, if another thread changed the inbox during the list. */
+    uint64_t changes[2];
 };
 
 struct inbox {

@@ -28,9 +28,7 @@ enum {
     FIRST_LIMIT = 100,
     LIMIT_MAX = 10 * 1000 * 1000,
     GROWTH_NEWEST = 4,
-    GROWTH_COMPLETE = 100 * 1000, /* a large factor, so that few records arrive twice */
-    GROWTH_CAREFUL = 4,           /* factor after the service refused a limit */
-    REFUSAL_SYNCS = 3,            /* every third complete sync repeats refused requests */
+    REFUSAL_SYNCS = 3, /* every third complete sync repeats refused requests */
     LISTINGS_AT_ONCE = 4,
     NOT_MODIFIED = 304,
     BAD_REQUEST = 400,
@@ -100,6 +98,7 @@ struct sync_pass {
     struct store *store;      /* borrowed */
     struct cancel *cancel;    /* borrowed */
     struct sync_round *round; /* borrowed */
+    bool only_known;          /* lists of all inboxes skip emails of unknown inboxes */
     bool is_complete;         /* the pass, or its round, listed everything without a failure */
 
     pthread_mutex_t lock;   /* protects all below while several threads list inboxes */
@@ -117,29 +116,64 @@ struct mail_listing {
     struct sync_pass *pass;
     struct index *index;
     struct listing_state *state;
-    const char *inbox_id;  /* NULL for all inboxes */
-    const char *name;      /* shown to the user */
-    uint32_t inbox;        /* number of the inbox */
-    bool with_quarantined; /* also list emails that rules of the inbox hold back */
-    bool only_known;       /* skip emails of unknown inboxes, since the service lists the inboxes */
+    uint32_t inbox;       /* number of the inbox, or SYNC_ALL */
+    const char *inbox_id; /* NULL for all inboxes */
+    const char *name;     /* shown to the user */
+    uint64_t changes;     /* email_list.changes, if only this listing has changed the inbox since it began */
     struct email_batch batch;
-    int unread;           /* positive errno if some records of the last answer cannot be read, or 0 */
-    char *reason;         /* reason for `unread`; owned */
     unsigned int unknown; /* records of the last answer that were new or changed */
-    unsigned int limit;   /* limit of the last request that was answered */
-    unsigned int count;   /* number of records in the last answer */
-    uint64_t before;      /* email_list.changes of the inbox when the listing began */
-    uint64_t changes;     /* number of emails that the listing has changed */
-    bool is_unchanged;    /* the last answer was "not modified" */
 };
 
-static int put_email(struct mail_listing *listing, uint32_t inbox, struct email_record *record)
+/* Returns true if the user hid this sent mail, which then remains quarantined. */
+static bool is_hidden(struct index *index, const char *key)
 {
+    READ_GUARD(&index->read_lock);
+    uint32_t number = email_list_find_key(&index->inboxes.sent.emails, key);
+    const struct email_entry *entry = email_table_find(&index->emails, number);
+    return entry != NULL && entry->is_quarantined;
+}
+
+/* Adds the inbox that an email names, or the one of emails that name none. Sets *ret_inbox to NUMBER_NONE if
+ * the email is to be skipped. */
+static int put_inbox_of_email(struct mail_listing *listing, const struct email_record *record,
+                              uint32_t *ret_inbox)
+{
+    struct index *index = listing->index;
+    struct inbox_record named = {0};
+    *ret_inbox = NUMBER_NONE;
+    if (record->inbox_id != NULL) {
+        int error = inbox_record_from_id(record->inbox_id, &named);
+        if (error == 0)
+            error = index_put_inbox(index, &named, INBOX_FROM_MAIL, 0, ret_inbox);
+        inbox_record_release(&named);
+        return error;
+    }
+    /* index_has_key_in_named_inbox() does not see emails of the batch. */
+    int error = email_batch_flush(&listing->batch, index);
+    if (error != 0 || index_has_key_in_named_inbox(index, record->key))
+        return error;
+    return index_put_inbox_of_no_name(index, ret_inbox);
+}
+
+static int take_email(void *context, struct email_record *record)
+{
+    struct mail_listing *listing = context;
+    struct index *index = listing->index;
+    uint32_t inbox = listing->inbox;
     enum index_put outcome;
-    /* In a list that was requested without with_invalid no email is quarantined, whatever its status. */
-    if (inbox != STORE_SENT && !listing->with_quarantined)
-        record->is_quarantined = false;
-    int error = index_put_email(listing->index, &listing->batch, inbox, record, &outcome);
+    int error = 0;
+    if (inbox == STORE_SENT)
+        record->is_quarantined = is_hidden(index, record->key);
+    else if (!listing->state->with_quarantined)
+        record->is_quarantined = false; /* whatever its status: the list is of valid emails */
+    if (inbox == SYNC_ALL && !listing->pass->only_known)
+        error = put_inbox_of_email(listing, record, &inbox);
+    else if (inbox == SYNC_ALL &&
+             (record->inbox_id == NULL || !index_find_inbox_by_id(index, record->inbox_id, &inbox)))
+        inbox = NUMBER_NONE;
+    if (error != 0 || inbox == NUMBER_NONE)
+        return error;
+    error = index_put_email(index, &listing->batch, inbox, record, &outcome);
     if (error == 0 && outcome != INDEX_UNCHANGED) {
         listing->unknown++;
         listing->changes++;
@@ -147,65 +181,19 @@ static int put_email(struct mail_listing *listing, uint32_t inbox, struct email_
     return error;
 }
 
-static int take_email_of_inbox(void *context, struct email_record *record)
-{
-    struct mail_listing *listing = context;
-    return put_email(listing, listing->inbox, record);
-}
-
-/* Sent mail that the user hid remains quarantined. */
-static int take_sent(void *context, struct email_record *record)
-{
-    struct mail_listing *listing = context;
-    struct index *index = listing->index;
-    pthread_rwlock_rdlock(&index->read_lock);
-    uint32_t number = email_list_find_key(&index->inboxes.sent.emails, record->key);
-    const struct email_entry *entry = email_table_find(&index->emails, number);
-    record->is_quarantined = entry != NULL && entry->is_quarantined;
-    pthread_rwlock_unlock(&index->read_lock);
-    return put_email(listing, STORE_SENT, record);
-}
-
-static int take_email_of_any_inbox(void *context, struct email_record *record)
-{
-    struct mail_listing *listing = context;
-    uint32_t inbox;
-    if (listing->only_known) {
-        bool is_known =
-            record->inbox_id != NULL && index_find_inbox_by_id(listing->index, record->inbox_id, &inbox);
-        return is_known ? put_email(listing, inbox, record) : 0;
-    }
-    int error = 0;
-    if (record->inbox_id != NULL) {
-        struct inbox_record named = {0};
-        error = inbox_record_from_id(record->inbox_id, &named);
-        if (error == 0)
-            error = index_put_inbox(listing->index, &named, INBOX_FROM_MAIL, 0, &inbox);
-        inbox_record_release(&named);
-    } else {
-        /* index_has_key_in_named_inbox() does not see emails of the batch */
-        error = email_batch_flush(&listing->batch, listing->index);
-        if (error == 0 && index_has_key_in_named_inbox(listing->index, record->key))
-            return 0;
-        if (error == 0)
-            error = index_put_inbox_of_no_name(listing->index, &inbox);
-    }
-    return error != 0 ? error : put_email(listing, inbox, record);
-}
-
 static void end_answer(struct mail_listing *listing, struct service_result *ret)
 {
     int error = email_batch_flush(&listing->batch, listing->index);
-    if (error != 0 && ret->outcome == SERVICE_OK) {
-        /* The next answer must not be "not modified", since records of this answer are missing. */
-        atomic_fetch_add(&listing->index->lost, 1);
-        service_result_release(ret);
-        *ret = (struct service_result){.outcome = SERVICE_RETRY,
-                                       .http_status = 200,
-                                       .error = -error,
-                                       .retry_after_ms = -1,
-                                       .detail = strdup(strerror(-error))};
-    }
+    if (error == 0 || ret->outcome != SERVICE_OK)
+        return;
+    /* The next answer must not be "not modified", since records of this answer are missing. */
+    atomic_fetch_add(&listing->index->lost, 1);
+    service_result_release(ret);
+    *ret = (struct service_result){.outcome = SERVICE_RETRY,
+                                   .http_status = 200,
+                                   .error = -error,
+                                   .retry_after_ms = -1,
+                                   .detail = strdup(strerror(-error))};
 }
 
 /* Makes one request. Returns the number of records in the answer, including those that cannot be read. */
@@ -218,7 +206,7 @@ static unsigned int request_list(struct mail_listing *listing, unsigned int limi
         .inbox_id = is_sent ? NULL : listing->inbox_id,
         .limit = limit,
         .known = index_get_size(listing->index).emails,
-        .with_invalid = listing->with_quarantined && !is_sent,
+        .with_invalid = listing->state->with_quarantined && !is_sent,
         .may_be_unchanged = may_be_unchanged && atomic_load(&listing->index->lost) == 0,
     };
     struct mail_service *service = listing->pass->store->service;
@@ -226,111 +214,92 @@ static unsigned int request_list(struct mail_listing *listing, unsigned int limi
     listing->batch.listing = index_begin_listing(listing->index);
     listing->unknown = 0;
     if (is_sent)
-        service->ops->list_outbound(service, &query, take_sent, listing, cancel, &count, ret);
+        service->ops->list_outbound(service, &query, take_email, listing, cancel, &count, ret);
     else
-        service->ops->list_emails(service, &query,
-                                  listing->inbox_id != NULL ? take_email_of_inbox : take_email_of_any_inbox,
-                                  listing, cancel, &count, ret);
+        service->ops->list_emails(service, &query, take_email, listing, cancel, &count, ret);
     end_answer(listing, ret);
-    listing->is_unchanged = ret->outcome == SERVICE_OK && ret->http_status == NOT_MODIFIED;
-    if (ret->outcome == SERVICE_OK) {
-        listing->limit = limit;
-        listing->count = count;
-        listing->unread = ret->error;
-        free(listing->reason);
-        listing->reason = TAKE_PTR(ret->detail);
-    }
     return count;
 }
 
 /* ---------------------------------------------------------------- growing limits */
 
-/* Returns true if the service has refused this limit, but answered a lower one. */
-static bool refuses_limit(const struct mail_listing *listing, const struct service_result *result)
-{
-    return result->outcome == SERVICE_REJECTED && listing->limit > 0;
-}
-
-static void set_success(struct service_result *result)
-{
-    service_result_release(result);
-    *result = (struct service_result){.outcome = SERVICE_OK, .http_status = 200, .retry_after_ms = -1};
-}
-
 /* "Not modified" means that the answer is equal to the last one to the same request. It may be accepted only
- * if no thread has changed the inbox since. */
-static bool has_changed_since(const struct mail_listing *listing, uint64_t changes)
+ * if nothing has changed the inbox since. */
+static bool may_be_unchanged(const struct mail_listing *listing, enum sync_depth depth)
 {
-    return listing->inbox_id != NULL && index_count_changes(listing->index, listing->inbox) != changes;
+    if (listing->inbox == SYNC_ALL)
+        return depth == SYNC_NEWEST;
+    return index_count_changes(listing->index, listing->inbox) == listing->state->changes[depth];
+}
+
+/* Replaces the answer in `ret` by that to a request with a larger limit. Returns false if the service refuses
+ * the limit: the earlier answer remains. */
+static bool request_larger_list(struct mail_listing *listing, unsigned int limit, unsigned int *ret_count,
+                                struct service_result *ret)
+{
+    struct service_result larger;
+    unsigned int count = request_list(listing, limit, false, &larger);
+    if (larger.outcome == SERVICE_REJECTED) {
+        service_result_release(&larger);
+        return false;
+    }
+    service_result_release(ret);
+    *ret = larger;
+    *ret_count = count;
+    return true;
 }
 
 /* Returns true if the last answer was complete. A service that returns more records than the limit ignores
  * limits, so its answer is complete. */
 static bool request_newest(struct mail_listing *listing, struct service_result *ret)
 {
-    for (unsigned int limit = FIRST_LIMIT;; limit *= GROWTH_NEWEST) {
-        bool may_be_unchanged =
-            limit == FIRST_LIMIT && !has_changed_since(listing, listing->state->changes_at_newest);
-        unsigned int count = request_list(listing, limit, may_be_unchanged, ret);
-        if (refuses_limit(listing, ret))
-            set_success(ret);
-        else if (ret->outcome == SERVICE_OK && count != limit)
-            return true;
-        if (ret->outcome != SERVICE_OK || listing->unknown == 0 || limit > LIMIT_MAX / GROWTH_NEWEST)
+    unsigned int limit = FIRST_LIMIT;
+    unsigned int count = request_list(listing, limit, may_be_unchanged(listing, SYNC_NEWEST), ret);
+    while (ret->outcome == SERVICE_OK && count == limit && listing->unknown > 0 &&
+           limit <= LIMIT_MAX / GROWTH_NEWEST) {
+        limit *= GROWTH_NEWEST;
+        if (!request_larger_list(listing, limit, &count, ret))
             return false;
-        service_result_release(ret);
     }
+    return ret->outcome == SERVICE_OK && count != limit;
 }
 
-/* Finds the highest limit that the service accepts, to within about a quarter. Returns true if the last
- * answer was complete. */
-static bool find_highest_limit(struct mail_listing *listing, unsigned int refused, struct service_result *ret)
+/* Returns the next limit of 100, 200, 500, 1,000 and so on: a service that refuses LIMIT_MAX probably has one
+ * of these as its bound. */
+static unsigned int next_limit(unsigned int limit)
 {
-    while (refused - listing->limit > listing->limit / 4) {
-        unsigned int middle = listing->limit + (refused - listing->limit) / 2;
-        unsigned int limit =
-            listing->limit < middle / GROWTH_CAREFUL ? listing->limit * GROWTH_CAREFUL : middle;
-        service_result_release(ret);
-        unsigned int count = request_list(listing, limit, false, ret);
-        if (refuses_limit(listing, ret))
-            refused = limit;
-        else if (ret->outcome != SERVICE_OK || count != limit)
-            return ret->outcome == SERVICE_OK;
-    }
-    if (refuses_limit(listing, ret))
-        set_success(ret);
-    listing->state->max_listed = listing->limit;
-    return false;
-}
-
-static unsigned int raise_limit(unsigned int limit)
-{
-    return limit <= LIMIT_MAX / GROWTH_COMPLETE ? limit * GROWTH_COMPLETE : (unsigned int)LIMIT_MAX;
+    unsigned int first_digit = limit;
+    while (first_digit >= 10)
+        first_digit /= 10;
+    return first_digit == 2 ? limit / 2 * 5 : limit * 2;
 }
 
 /* Returns true if the last answer was complete. */
 static bool request_complete_list(struct mail_listing *listing, size_t known, struct service_result *ret)
 {
-    unsigned int limit = FIRST_LIMIT;
-    /* Limits are from a fixed series: only the same request may be answered with "not modified". */
-    while (limit <= known && limit < LIMIT_MAX)
-        limit = raise_limit(limit);
-    if (listing->state->max_listed != 0)
-        limit = MIN(limit, listing->state->max_listed);
-    for (;;) {
-        bool may_be_unchanged = limit == listing->state->complete_limit &&
-                                !has_changed_since(listing, listing->state->changes_at_complete);
-        unsigned int count = request_list(listing, limit, may_be_unchanged, ret);
-        if (refuses_limit(listing, ret))
-            return find_highest_limit(listing, limit, ret);
-        bool begins_too_high = ret->outcome == SERVICE_REJECTED && limit > FIRST_LIMIT;
-        if (!begins_too_high && (ret->outcome != SERVICE_OK || count != limit))
-            return ret->outcome == SERVICE_OK;
-        if (!begins_too_high && (limit == listing->state->max_listed || limit == LIMIT_MAX))
-            return false;
-        limit = begins_too_high ? (unsigned int)FIRST_LIMIT : raise_limit(limit);
+    unsigned int *max_listed = &listing->state->max_listed;
+    unsigned int limit = *max_listed != 0 ? *max_listed : known < FIRST_LIMIT ? FIRST_LIMIT : LIMIT_MAX;
+    unsigned int count = request_list(listing, limit, may_be_unchanged(listing, SYNC_COMPLETE), ret);
+    bool is_bounded = ret->outcome == SERVICE_REJECTED && limit > FIRST_LIMIT;
+    if (is_bounded) {
         service_result_release(ret);
+        limit = FIRST_LIMIT;
+        count = request_list(listing, limit, false, ret);
+    } else if (limit == *max_listed) {
+        return ret->outcome == SERVICE_OK && count != limit;
     }
+    while (ret->outcome == SERVICE_OK && count == limit && limit < LIMIT_MAX) {
+        unsigned int larger = is_bounded ? next_limit(limit) : LIMIT_MAX;
+        if (request_larger_list(listing, larger, &count, ret)) {
+            limit = larger;
+        } else if (is_bounded) {
+            *max_listed = limit;
+            return false;
+        } else {
+            is_bounded = true;
+        }
+    }
+    return ret->outcome == SERVICE_OK && count != limit;
 }
 
 /* Returns true if the last answer was complete. */
@@ -351,54 +320,18 @@ static void count_complete_sync(struct listing_state *state)
     state->refuses_quarantine = false;
 }
 
-/* Sets a reason in `ret` also if the listing succeeded but may lack emails. */
-static void end_listing(struct mail_listing *listing, bool is_complete, struct service_result *ret)
-{
-    email_batch_release(&listing->batch);
-    if (is_complete)
-        listing->state->max_listed = 0;
-    if (ret->outcome == SERVICE_OK) {
-        ret->error = listing->unread;
-        ret->detail = TAKE_PTR(listing->reason);
-        if (ret->error == 0 && listing->state->max_listed != 0 &&
-            asprintf(&ret->detail,
-                     "the service lists no more than %u emails of %s at once, so some may be missing "
-                     "(every third complete sync asks for more)",
-                     listing->state->max_listed, listing->name) < 0)
-            ret->detail = NULL;
-    }
-    free(listing->reason);
-}
-
-/* Records the email_list.changes at which the inbox equals the last answer; UINT64_MAX, which never matches,
- * if another thread changed the inbox during the listing. */
-static void remember_answer(const struct mail_listing *listing, enum sync_depth depth, bool is_complete)
-{
-    struct listing_state *state = listing->state;
-    uint64_t changes = listing->before + listing->changes;
-    if (has_changed_since(listing, changes))
-        changes = UINT64_MAX;
-    if (is_complete) {
-        state->complete_limit = listing->limit;
-        state->changes_at_complete = changes;
-    }
-    if (depth == SYNC_NEWEST && listing->limit > 0)
-        state->changes_at_newest = changes;
-}
-
 /* Makes the next answers full ones, not "not modified". */
 static void require_full_answers(struct listing_state *state)
 {
-    state->changes_at_newest = state->changes_at_complete = UINT64_MAX;
+    state->changes[SYNC_NEWEST] = state->changes[SYNC_COMPLETE] = UINT64_MAX;
 }
 
 /* Earlier answers do not apply to a request with another with_quarantined. */
-static void set_with_quarantined(struct mail_listing *listing, bool with_quarantined)
+static void set_with_quarantined(struct listing_state *state, bool with_quarantined)
 {
-    struct listing_state *state = listing->state;
     if (state->with_quarantined != with_quarantined)
         require_full_answers(state);
-    state->with_quarantined = listing->with_quarantined = with_quarantined;
+    state->with_quarantined = with_quarantined;
 }
 
 /* Repeats a refused request without with_invalid, which the service may not know. Remembers the refusal only
@@ -407,11 +340,11 @@ static bool request_with_or_without_quarantined(struct mail_listing *listing, en
                                                 size_t known, struct service_result *ret)
 {
     bool is_complete = request_to_depth(listing, depth, known, ret);
-    if (!listing->with_quarantined || ret->outcome != SERVICE_REJECTED || listing->limit > 0)
+    if (!listing->state->with_quarantined || ret->outcome != SERVICE_REJECTED)
         return is_complete;
     bool is_refused = ret->http_status == BAD_REQUEST || ret->http_status == UNPROCESSABLE;
     service_result_release(ret);
-    set_with_quarantined(listing, false);
+    set_with_quarantined(listing->state, false);
     is_complete = request_to_depth(listing, depth, known, ret);
     listing->state->refuses_quarantine = is_refused && ret->outcome == SERVICE_OK;
     return is_complete;
@@ -420,6 +353,13 @@ static bool request_with_or_without_quarantined(struct mail_listing *listing, en
 /* Fills in the listing from its inbox. Returns false if there is no such inbox. */
 static bool find_inbox(struct mail_listing *listing, size_t *ret_known)
 {
+    size_t inboxes;
+    if (listing->inbox == SYNC_ALL) {
+        listing->name = "all inboxes";
+        listing->state = &listing->pass->round->state;
+        index_count_shown(listing->index, &inboxes, ret_known);
+        return true;
+    }
     READ_GUARD(&listing->index->read_lock);
     struct inbox *inbox = inbox_table_get(&listing->index->inboxes, listing->inbox);
     if (inbox == NULL || inbox->row.is_gone)
@@ -427,7 +367,7 @@ static bool find_inbox(struct mail_listing *listing, size_t *ret_known)
     listing->inbox_id = inbox->row.id;
     listing->name = inbox->row.name != NULL ? inbox->row.name : "sent mail";
     listing->state = &inbox->listings;
-    listing->before = inbox->emails.changes;
+    listing->changes = inbox->emails.changes;
     *ret_known = inbox->emails.live + inbox->emails.quarantined;
     return true;
 }
@@ -440,10 +380,27 @@ static bool is_extended(const struct sync_pass *pass)
     return capabilities.inbox_list == CAPABILITY_PRESENT;
 }
 
-/* Lists one inbox (waits for the network), with quarantined emails unless the service refuses them. After
- * SERVICE_OK the index has all records of the answer that can be read. */
-static void list_inbox(struct sync_pass *pass, uint32_t inbox, enum sync_depth depth,
-                       struct service_result *ret)
+/* Removes the emails that the answer confirms to be gone, and records whether the index equals the answer. An
+ * incomplete or damaged answer removes nothing. */
+static void compare_with_answer(struct mail_listing *listing, uint32_t inbox, enum sync_depth depth,
+                                bool is_complete, const struct service_result *result)
+{
+    struct listing_state *state = listing->state;
+    bool is_lacking = false;
+    if (is_complete && result->http_status != NOT_MODIFIED && result->error == 0)
+        listing->changes += index_remove_unseen(listing->index, inbox, listing->batch.listing,
+                                                state->with_quarantined, &is_lacking);
+    bool is_equal = index_count_changes(listing->index, inbox) == listing->changes;
+    state->changes[depth] = is_equal ? listing->changes : UINT64_MAX;
+    if (is_lacking)
+        require_full_answers(state);
+}
+
+/* Lists the mail of an inbox (waits for the network), with quarantined emails unless the service refuses
+ * them; or the mail of all inboxes in one list (SYNC_ALL). After SERVICE_OK the index has all records of the
+ * answer that can be read. Sets a reason in `ret` also if the listing succeeded but may lack emails. */
+static void list_mail(struct sync_pass *pass, uint32_t inbox, enum sync_depth depth,
+                      struct service_result *ret)
 {
     struct index *index = &pass->store->index;
     size_t known = 0;
@@ -451,45 +408,28 @@ static void list_inbox(struct sync_pass *pass, uint32_t inbox, enum sync_depth d
     *ret = (struct service_result){.outcome = SERVICE_OK, .retry_after_ms = -1};
     if (!find_inbox(&listing, &known))
         return; /* another thread removed the inbox */
+    struct listing_state *state = listing.state;
     if (depth == SYNC_COMPLETE)
-        count_complete_sync(listing.state);
-    set_with_quarantined(&listing, is_extended(pass) && !listing.state->refuses_quarantine);
+        count_complete_sync(state);
+    set_with_quarantined(state, is_extended(pass) && !state->refuses_quarantine);
     bool is_complete = request_with_or_without_quarantined(&listing, depth, known, ret);
-    end_listing(&listing, is_complete, ret);
-    remember_answer(&listing, depth, is_complete);
-    /* An incomplete or damaged answer must not remove emails. */
-    if (is_complete && !listing.is_unchanged && ret->error == 0) {
-        bool is_lacking = false;
-        listing.changes +=
-            index_remove_unseen(index, inbox, listing.batch.listing, listing.with_quarantined, &is_lacking);
-        if (is_lacking)
-            require_full_answers(listing.state);
-    }
-    if (listing.with_quarantined && ret->outcome == SERVICE_OK && inbox != STORE_SENT)
+    if (is_complete)
+        state->max_listed = 0;
+    /* A list of all inboxes is complete for the emails alone that name no inbox. */
+    if (inbox == SYNC_ALL)
+        inbox = pass->only_known ? NUMBER_NONE : index_find_inbox_of_no_name(index);
+    compare_with_answer(&listing, inbox, depth, is_complete, ret);
+    if (state->with_quarantined && ret->outcome == SERVICE_OK && inbox != STORE_SENT)
         index_set_quarantine_shown(index);
     if (is_complete || (depth == SYNC_COMPLETE && ret->outcome == SERVICE_OK))
         index_end_backfilling(index, inbox);
-}
-
-/* Lists the mail of all inboxes in one list. Adds inboxes named by emails, and one for the other emails. */
-static void list_all_mail(struct sync_pass *pass, enum sync_depth depth, struct service_result *ret)
-{
-    struct index *index = &pass->store->index;
-    /* No earlier state is needed, since this listing removes only emails without an inbox. */
-    struct listing_state state = {.max_listed = 0};
-    struct mail_listing listing = {.pass = pass, .index = index, .state = &state, .name = "all inboxes"};
-    size_t inboxes;
-    size_t emails;
-    index_count_shown(index, &inboxes, &emails);
-    bool is_complete = request_to_depth(&listing, depth, emails, ret);
-    end_listing(&listing, is_complete, ret);
-    uint32_t of_no_name = index_find_inbox_of_no_name(index);
-    if (!is_complete || listing.is_unchanged || of_no_name == NUMBER_NONE)
-        return;
-    bool is_lacking;
-    if (ret->error == 0)
-        index_remove_unseen(index, of_no_name, listing.batch.listing, true, &is_lacking);
-    index_end_backfilling(index, of_no_name);
+    if (ret->outcome == SERVICE_OK && ret->error == 0 && state->max_listed != 0 &&
+        asprintf(&ret->detail,
+                 "the service lists no more than %u emails of %s at once, so some may be missing "
+                 "(every third complete sync asks for more)",
+                 state->max_listed, listing.name) < 0)
+        ret->detail = NULL;
+    email_batch_release(&listing.batch);
 }
 
 /* ---------------------------------------------------------------- the outcome of a pass */
@@ -586,6 +526,16 @@ static bool list_inboxes(struct sync_pass *pass)
 
 /* ---------------------------------------------------------------- mail */
 
+/* Returns false if the listing failed. */
+static bool list_and_report(struct sync_pass *pass, uint32_t inbox, enum sync_depth depth)
+{
+    struct service_result result;
+    list_mail(pass, inbox, depth, &result);
+    bool is_listed = result.outcome == SERVICE_OK;
+    report_result(pass, &result);
+    return is_listed;
+}
+
 /* Inboxes that several threads list. */
 struct inbox_queue {
     struct sync_pass *pass;
@@ -609,9 +559,7 @@ static void *list_queued_inboxes(void *argument)
 {
     struct inbox_queue *queue = argument;
     for (uint32_t inbox = pop_inbox(queue); inbox != NUMBER_NONE; inbox = pop_inbox(queue)) {
-        struct service_result result;
-        list_inbox(queue->pass, inbox, queue->depth, &result);
-        report_result(queue->pass, &result);
+        list_and_report(queue->pass, inbox, queue->depth);
     }
     return NULL;
 }
@@ -639,13 +587,9 @@ static void list_mail_of_inboxes(struct sync_pass *pass, uint32_t from, uint32_t
 static bool find_inboxes_by_mail(struct sync_pass *pass, enum sync_depth depth)
 {
     struct index *index = &pass->store->index;
-    struct service_result result;
     bool needs_all =
         index_count_inbox_numbers(index) == 0 || index_find_inbox_of_no_name(index) != NUMBER_NONE;
-    list_all_mail(pass, needs_all ? depth : SYNC_NEWEST, &result);
-    bool is_found = result.outcome == SERVICE_OK;
-    report_result(pass, &result);
-    return is_found;
+    return list_and_report(pass, SYNC_ALL, needs_all ? depth : SYNC_NEWEST);
 }
 
 /* Ignores errors, so that a pass succeeds without the list of sent mail. */
@@ -654,7 +598,7 @@ static void list_sent(struct sync_pass *pass, enum sync_depth depth)
     struct service_result result;
     if (!is_extended(pass))
         return;
-    list_inbox(pass, STORE_SENT, depth, &result);
+    list_mail(pass, STORE_SENT, depth, &result);
     service_result_release(&result);
 }
 
@@ -718,17 +662,11 @@ static void make_poll_of_many(struct sync_pass *pass)
         round->has_list = list_inboxes(pass);
         round->inboxes_due_ms = clock_monotonic_ms(index->clock) + INBOXES_INTERVAL_MS;
     }
-    if (!pass->must_wait && round->has_list) {
-        struct service_result result;
-        struct mail_listing listing = {
-            .pass = pass, .index = index, .state = &round->state, .name = "all inboxes", .only_known = true};
-        set_with_quarantined(&listing, is_extended(pass) && !round->state.refuses_quarantine);
-        end_listing(&listing, request_with_or_without_quarantined(&listing, SYNC_NEWEST, 0, &result),
-                    &result);
-        report_result(pass, &result);
-    } else if (!pass->must_wait) {
+    pass->only_known = round->has_list;
+    if (!pass->must_wait && round->has_list)
+        list_and_report(pass, SYNC_ALL, SYNC_NEWEST);
+    else if (!pass->must_wait)
         find_inboxes_by_mail(pass, round->next == 0 ? SYNC_COMPLETE : SYNC_NEWEST);
-    }
     list_mail_of_inboxes(pass, known, index_count_inbox_numbers(index), SYNC_COMPLETE);
     list_part_of_round(pass, known);
     report_pass(pass);
@@ -806,12 +744,8 @@ static void make_pass_locked(struct sync *sync, uint32_t inbox, enum sync_depth 
     bool is_spread = depth == SYNC_NEWEST && polls_in_rounds_locked(sync);
     pthread_mutex_unlock(&sync->lock);
     if (inbox != SYNC_ALL) {
-        struct service_result result;
-        if (index_find_inbox_of_no_name(&store->index) == inbox)
-            list_all_mail(&pass, depth, &result);
-        else
-            list_inbox(&pass, inbox, depth, &result);
-        report_result(&pass, &result);
+        bool has_no_name = index_find_inbox_of_no_name(&store->index) == inbox;
+        list_and_report(&pass, has_no_name ? SYNC_ALL : inbox, depth);
     } else if (is_spread) {
         make_poll_of_many(&pass);
     } else {
