@@ -1,843 +1,716 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * libxml2 reports elements and text as it reads them (SAX); no tree is built, so memory does not grow with
- * their number. At each end tag libxml2 searches all open elements, so that a few megabytes of start tags and
- * unmatched end tags would keep it busy for hours. When too many elements are open, the parser is therefore
- * restarted after the last start tag, as if all elements were closed.
+ * Reads tags and text in one pass, as browsers do. A stack of the open elements takes the place of a tree: it
+ * is bounded, so that memory and time do not grow with its depth. A tag, a comment or a script without an end
+ * ends the text, so that no part of hostile HTML is searched repeatedly.
  */
 #include "mail/html_text.h"
 
-#include <errno.h>
 #include <glib.h>
 #include <libxml/HTMLparser.h>
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/character.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 
-/* ---- the copy for the parser: valid UTF-8 without NULs, and without start tags of many attributes. The
- * parser compares each attribute of a tag with all before it, so that one tag of a few megabytes would keep
- * it busy for hours. All text that the parser may take for a start tag is checked, even inside a comment, a
- * script or another tag's attribute, since senders can hide where these begin and end. A changed tag keeps
- * its length, and the change moves no end of a comment or a script. */
+/* ---- tags, attributes and character references */
+
+#define BLANKS " \t\r\n\f"
 
 enum {
-    ATTRIBUTES_MAX = 200,
-    TAG_SEARCH_MAX_BYTES = 4096, /* number of bytes that find_tag_end() searches */
+    NAME_SIZE = 16, /* memory for the name of an element or a reference; all known ones are shorter */
 };
 
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t' || c == '\n' || c == '\r' || c == '\f';
-}
+struct tag {
+    char name[NAME_SIZE]; /* in small letters; longer names are cut */
+    bool is_end;
+    const char *attributes; /* borrowed; ends before the ">" of the tag */
+};
 
-static const char *skip_blanks(const char *at)
-{
-    while (is_blank(*at))
-        at++;
-    return at;
-}
+struct attribute {
+    const char *name; /* borrowed, as is `value` */
+    size_t name_len;
+    const char *value;
+    size_t value_len;
+};
 
-static const char *skip_name(const char *at)
+/* Reads the attribute at *at, and sets *at to the position after it. Returns false at the end of the tag. */
+static bool read_attribute(const char **at, struct attribute *ret)
 {
-    while (g_ascii_isalnum(*at) || *at == '_' || *at == ':' || *at == '.' || *at == '-')
-        at++;
-    return at;
-}
-
-/* Returns the position after the attribute; NULL if it has no name, or no value after its "=". */
-static const char *skip_attribute(const char *at)
-{
-    const char *end = skip_name(at);
-    const char *sign = skip_blanks(end);
-    if (end == at || *sign != '=')
-        return end > at ? end : NULL;
-    const char *value = skip_blanks(sign + 1);
-    if (*value == '"' || *value == '\'') {
-        end = strchr(value + 1, *value);
-        return end != NULL ? end + 1 : NULL;
+    const char *name = *at + strspn(*at, BLANKS "/");
+    *at = name;
+    if (*name == '>' || *name == '\0')
+        return false;
+    size_t name_len = 1 + strcspn(name + 1, BLANKS "/>=");
+    const char *end = name + name_len;
+    const char *value = end + strspn(end, BLANKS);
+    size_t value_len = 0;
+    if (*value == '=') {
+        value += 1 + strspn(value + 1, BLANKS);
+        const char *quote = *value == '"' || *value == '\'' ? strchr(value + 1, *value) : NULL;
+        value += quote != NULL;
+        value_len = quote != NULL ? (size_t)(quote - value) : strcspn(value, BLANKS ">");
+        end = value + value_len + (quote != NULL);
     }
-    size_t len = strcspn(value, " \t\n\r\f\"'<>`");
-    return len > 0 ? value + len : NULL;
+    *at = end;
+    *ret = (struct attribute){name, name_len, value, value_len};
+    return true;
 }
 
-/* Returns true if the tag whose name ends at `at` has few attributes, and all HTML parsers agree on where
- * these attributes begin and end. */
-static bool has_plain_attributes(const char *at)
+/* Reads the tag whose "<" is at `at`. Returns the position after the tag; NULL if the tag has no end. */
+static const char *read_tag(const char *at, struct tag *ret)
 {
-    for (unsigned int attributes = 0; attributes <= ATTRIBUTES_MAX; attributes++) {
-        at = skip_blanks(at);
-        if (*at == '>' || (*at == '/' && at[1] == '>'))
-            return true;
-        at = skip_attribute(at);
-        if (at == NULL)
-            return false;
+    *ret = (struct tag){.is_end = at[1] == '/'};
+    const char *name = at + 1 + ret->is_end;
+    size_t len = strcspn(name, BLANKS "/>");
+    for (size_t i = 0; i < len && i < NAME_SIZE - 1; i++)
+        ret->name[i] = g_ascii_tolower(name[i]);
+    ret->attributes = name + len;
+
+    struct attribute attribute;
+    const char *end = ret->attributes;
+    while (read_attribute(&end, &attribute))
+        continue;
+    return *end == '>' ? end + 1 : NULL;
+}
+
+/* Returns the length of the character reference at `text`, such as "&lt;" or "&#233;", and its character;
+ * 0 if there is none. */
+static size_t read_reference(const char *text, gunichar *ret)
+{
+    char name[NAME_SIZE] = "";
+    if (text[1] != '#') {
+        size_t len = 0;
+        while (len < NAME_SIZE - 1 && g_ascii_isalnum(text[1 + len]))
+            len++;
+        memcpy(name, text + 1, len);
+        const htmlEntityDesc *entity = text[1 + len] == ';' ? htmlEntityLookup((const xmlChar *)name) : NULL;
+        *ret = entity != NULL ? entity->value : 0;
+        return entity != NULL ? len + 2 : 0;
     }
-    return false;
+    bool is_hexadecimal = text[2] == 'x' || text[2] == 'X';
+    const char *digits = text + 2 + is_hexadecimal;
+    if (is_hexadecimal ? !g_ascii_isxdigit(*digits) : !g_ascii_isdigit(*digits))
+        return 0;
+    char *end;
+    guint64 code = g_ascii_strtoull(digits, &end, is_hexadecimal ? 16 : 10);
+    *ret = code <= 0x10ffff && g_unichar_validate((gunichar)code) ? (gunichar)code : 0;
+    return (size_t)(end - text) + (*end == ';');
 }
 
-/* Returns the ">" that ends a tag whose attributes are not plain; NULL if there is none within
- * TAG_SEARCH_MAX_BYTES, or another tag or a comment may begin or end before it. */
-static char *find_tag_end(char *at)
+/* Returns the text with characters for its references; the caller frees. */
+static char *decode_references(const char *text, size_t len)
 {
-    for (size_t i = 0; i < TAG_SEARCH_MAX_BYTES && at[i] != '\0' && at[i] != '<'; i++)
-        if (at[i] == '>')
-            return i >= 2 && at[i - 1] == '-' && at[i - 2] == '-' ? NULL : at + i;
+    GString *decoded = g_string_sized_new(len);
+    for (const char *end = text + len; text < end;) {
+        gunichar c = 0;
+        size_t reference_len = *text == '&' ? read_reference(text, &c) : 0;
+        if (reference_len == 0)
+            g_string_append_c(decoded, *text);
+        else if (c != 0)
+            g_string_append_unichar(decoded, c);
+        text += MAX(reference_len, 1);
+    }
+    return g_string_free(decoded, FALSE);
+}
+
+/* Returns the value of an attribute, "" if it has no value; NULL if there is no such attribute. The caller
+ * frees. */
+static char *attribute_value(const struct tag *tag, const char *name)
+{
+    struct attribute attribute;
+    for (const char *at = tag->attributes; read_attribute(&at, &attribute);)
+        if (attribute.name_len == strlen(name) &&
+            g_ascii_strncasecmp(attribute.name, name, attribute.name_len) == 0)
+            return decode_references(attribute.value, attribute.value_len);
     return NULL;
 }
 
-static void defuse_start_tag(char *at)
+/* Returns true if the style, which may be NULL, has a property that begins with this value. */
+static bool has_style(const char *style, const char *property, const char *value)
 {
-    const char *name = at + 1;
-    char *after = at + (skip_name(name) - at);
-    bool begins_name = after > name && !g_ascii_isdigit(*name) && *name != '-';
-    if (!begins_name || has_plain_attributes(after))
-        return;
-    char *end = find_tag_end(after);
-    if (end != NULL)
-        memset(after, ' ', (size_t)(end - after));
-    else
-        *at = ' ';
-}
-
-/* Blanks a declaration such as "<![if !mso]>", which the parser would report as text. */
-static void blank_declaration(char *at)
-{
-    if (strncmp(at, "<!--", 4) == 0 || g_ascii_strncasecmp(at, "<!doctype", 9) == 0)
-        return;
-    char *end = find_tag_end(at + 2);
-    if (end != NULL)
-        memset(at, ' ', (size_t)(end + 1 - at));
-}
-
-/* Returns the copy for the parser (free by g_free()). A start tag with more than ATTRIBUTES_MAX attributes,
- * or one that HTML parsers read differently, loses its attributes or becomes text. */
-static char *copy_for_parser(const char *html, size_t len, size_t *ret_len)
-{
-    char *copy = g_utf8_make_valid(html, (gssize)len);
-    for (char *at = strchr(copy, '<'); at != NULL; at = strchr(at + 1, '<')) {
-        if (at[1] == '!')
-            blank_declaration(at);
-        else
-            defuse_start_tag(at);
-    }
-    *ret_len = strlen(copy);
-    return copy;
-}
-
-/* ---- elements and attributes */
-
-enum html_meaning {
-    HTML_NONE,
-    HTML_LINE,      /* begins and ends a line */
-    HTML_PARAGRAPH, /* set apart by blank lines */
-    HTML_HEADING,   /* the elements from HTML_HEADING to HTML_TABLE end the table row around them */
-    HTML_QUOTE,
-    HTML_LIST,
-    HTML_NUMBERED_LIST,
-    HTML_LIST_ITEM,
-    HTML_DEFINITION,
-    HTML_PREFORMATTED,
-    HTML_RULE,
-    HTML_TABLE,
-    HTML_ROW,
-    HTML_CELL,
-    HTML_COLUMN, /* an inline element whose style makes it a column */
-    HTML_LINE_END,
-    HTML_LINK,
-    HTML_IMAGE,
-    HTML_HIDDEN,
-};
-
-/* The elements of each meaning. begin_list() and end_element() add the breaks around a list. */
-static const struct {
-    const char *names;   /* names of elements, with a blank before and after each */
-    unsigned int breaks; /* line ends before and after the element; 2 leave a blank line */
-    const char *prefix;  /* prefix of the element's lines, or NULL */
-} elements[] = {
-    [HTML_LINE] =
-        {" address article aside caption center div dt fieldset figcaption footer form header main nav "
-         "option section ",
-         1, NULL},
-    [HTML_PARAGRAPH] = {" dl figure p ", 2, NULL},
-    [HTML_HEADING] = {" h1 h2 h3 h4 h5 h6 ", 2, NULL},
-    [HTML_QUOTE] = {" blockquote ", 2, "> "},
-    [HTML_LIST] = {" dir menu ul ", 0, NULL},
-    [HTML_NUMBERED_LIST] = {" ol ", 0, NULL},
-    [HTML_LIST_ITEM] = {" li ", 1, NULL},
-    [HTML_DEFINITION] = {" dd ", 1, "  "},
-    [HTML_PREFORMATTED] = {" pre textarea ", 2, NULL},
-    [HTML_RULE] = {" hr ", 2, NULL},
-    [HTML_TABLE] = {" table ", 2, NULL},
-    [HTML_ROW] = {" tr ", 1, NULL},
-    [HTML_CELL] = {" td th ", 0, NULL},
-    [HTML_LINE_END] = {" br ", 0, NULL},
-    [HTML_LINK] = {" a ", 0, NULL},
-    [HTML_IMAGE] = {" img ", 0, NULL},
-    [HTML_HIDDEN] = {" script style svg template title ", 0, NULL},
-};
-
-static enum html_meaning meaning_of_element(const char *name)
-{
-    char word[16];
-    if (snprintf(word, sizeof(word), " %s ", name) >= (int)sizeof(word))
-        return HTML_NONE;
-    for (enum html_meaning meaning = HTML_NONE; meaning < ARRAY_LEN(elements); meaning++)
-        if (elements[meaning].names != NULL && strstr(elements[meaning].names, word) != NULL)
-            return meaning;
-    return HTML_NONE;
-}
-
-/* Returns the value of an attribute, "" if it has no value; NULL if there is no such attribute. `attributes`
- * holds names and values in turn, then NULL; it may be NULL. */
-static const char *attribute_value(const char *const *attributes, const char *name)
-{
-    for (size_t i = 0; attributes != NULL && attributes[i] != NULL; i += 2)
-        if (strcmp(attributes[i], name) == 0)
-            return attributes[i + 1] != NULL ? attributes[i + 1] : "";
-    return NULL;
-}
-
-/* Returns true if the style has a property that begins with this value. */
-static bool has_style(const char *const *attributes, const char *property, const char *value)
-{
-    const char *style = attribute_value(attributes, "style");
     const char *at = style != NULL ? strcasestr(style, property) : NULL;
     if (at == NULL)
         return false;
     at += strlen(property);
-    at += strspn(at, " \t\r\n:");
-    return strncasecmp(at, value, strlen(value)) == 0;
+    at += strspn(at, BLANKS ":");
+    return g_ascii_strncasecmp(at, value, strlen(value)) == 0;
 }
 
-/* ---- addresses of links */
+/* ---- elements */
 
-enum {
-    LINK_MAX_BYTES = 2048, /* longer addresses are left out */
+enum html_meaning {
+    HTML_NONE,
+    HTML_COLUMN, /* an inline element whose style makes it a column */
+    HTML_LINK,
+    HTML_HIDDEN,
+    HTML_CODE,      /* hidden, and its content is not HTML */
+    HTML_LINE,      /* begins and ends a line */
+    HTML_PARAGRAPH, /* set apart by blank lines */
+    HTML_VOID,      /* the elements from HTML_VOID to HTML_RULE have no content and no end tag */
+    HTML_LINE_END,
+    HTML_IMAGE,
+    HTML_RULE,
+    HTML_HEADING,
+    HTML_QUOTE,
+    HTML_LIST,
+    HTML_LIST_ITEM,
+    HTML_TERM,
+    HTML_DEFINITION,
+    HTML_PREFORMATTED,
+    HTML_CELL,
+    HTML_ROW,
+    HTML_TABLE,
 };
 
-/* Returns the text to show for a link with this href, which may be NULL; the caller frees it. Returns NULL if
- * the address is of no use in a text file, is too long or holds blanks, or when out of memory. */
-static char *make_link_address(const char *href)
-{
-    static const char *const schemes[] = {"http:", "https:", "mailto:", "tel:", "ftp:"};
-    bool has_scheme = false;
-    if (href == NULL)
-        return NULL;
-    while (g_ascii_isspace(*href))
-        href++;
-    size_t len = strlen(href);
-    while (len > 0 && g_ascii_isspace(href[len - 1]))
-        len--;
-    for (size_t i = 0; i < ARRAY_LEN(schemes); i++)
-        has_scheme = has_scheme || strncasecmp(href, schemes[i], strlen(schemes[i])) == 0;
-    if (!has_scheme || len > LINK_MAX_BYTES)
-        return NULL;
-    for (size_t at = 0; at < len;) {
-        const struct character c = character_at(href + at, len - at);
-        if (c.code == ' ' || c.code == '<' || c.code == '>' ||
-            (c.kind & (CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION)) != 0)
-            return NULL;
-        at += c.len;
-    }
-    if (strncasecmp(href, "mailto:", 7) != 0)
-        return strndup(href, len);
-    size_t address_len = strcspn(href + 7, "? ");
-    return address_len > 0 ? strndup(href + 7, address_len) : NULL;
-}
+static const struct {
+    const char *names;      /* names of elements, with a blank before and after each */
+    unsigned int breaks;    /* line ends before and after the element; 2 leave a blank line */
+    enum html_meaning ends; /* the start tag ends an open element of this meaning */
+} elements[] = {
+    [HTML_LINK] = {" a ", 0, HTML_LINK},
+    [HTML_HIDDEN] = {" svg template title ", 0, HTML_NONE},
+    [HTML_CODE] = {" script style ", 0, HTML_NONE},
+    [HTML_VOID] = {" area base col embed input link meta param source track wbr ", 0, HTML_NONE},
+    [HTML_LINE_END] = {" br ", 0, HTML_NONE},
+    [HTML_IMAGE] = {" img ", 0, HTML_NONE},
+    [HTML_RULE] = {" hr ", 2, HTML_PARAGRAPH},
+    [HTML_LINE] =
+        {" address article aside caption center div fieldset figcaption footer form header main nav option "
+         "section ",
+         1, HTML_PARAGRAPH},
+    [HTML_PARAGRAPH] = {" figure p ", 2, HTML_PARAGRAPH},
+    [HTML_HEADING] = {" h1 h2 h3 h4 h5 h6 ", 2, HTML_PARAGRAPH},
+    [HTML_QUOTE] = {" blockquote ", 2, HTML_PARAGRAPH},
+    [HTML_LIST] = {" dir dl menu ol ul ", 1, HTML_PARAGRAPH},
+    [HTML_LIST_ITEM] = {" li ", 1, HTML_LIST_ITEM},
+    [HTML_TERM] = {" dt ", 1, HTML_DEFINITION},
+    [HTML_DEFINITION] = {" dd ", 1, HTML_DEFINITION},
+    [HTML_PREFORMATTED] = {" pre textarea ", 2, HTML_PARAGRAPH},
+    [HTML_CELL] = {" td th ", 0, HTML_CELL},
+    [HTML_ROW] = {" tr ", 1, HTML_ROW},
+    [HTML_TABLE] = {" table ", 2, HTML_PARAGRAPH},
+};
 
-static size_t len_without_slash(const char *text, size_t len)
+static enum html_meaning meaning_of(const struct tag *tag, const char *style)
 {
-    return len > 0 && text[len - 1] == '/' ? len - 1 : len;
+    char word[NAME_SIZE + 2];
+    snprintf(word, sizeof(word), " %s ", tag->name);
+    for (enum html_meaning meaning = HTML_NONE; meaning < ARRAY_LEN(elements); meaning++)
+        if (elements[meaning].names != NULL && strstr(elements[meaning].names, word) != NULL)
+            return meaning;
+    bool is_column = has_style(style, "display", "inline-block") ||
+                     has_style(style, "display", "table-cell") || has_style(style, "float", "left") ||
+                     has_style(style, "float", "right");
+    return is_column ? HTML_COLUMN : HTML_NONE;
 }
-
-/* Returns true if a link's text is its address, perhaps without the scheme or the slash at the end. */
-static bool is_link_text_the_address(const char *text, size_t len, const char *address)
-{
-    const char *slashes = strstr(address, "://");
-    size_t scheme = slashes != NULL                        ? (size_t)(slashes - address) + strlen("://")
-                    : strncasecmp(address, "tel:", 4) == 0 ? strlen("tel:")
-                                                           : 0;
-    const char *bare = address + scheme;
-    if (len > scheme && strncasecmp(text, address, scheme) == 0) {
-        text += scheme;
-        len -= scheme;
-    }
-    len = len_without_slash(text, len);
-    return len == len_without_slash(bare, strlen(bare)) && strncasecmp(text, bare, len) == 0;
-}
-
-/* ---- the layout of running text: white space, line breaks, and the prefix of each line, such as the marks
- * of quotes and lists. Breaks and blanks are pending until text follows, so that they are not doubled, do not
- * begin the text, and do not end a line. */
 
 enum {
-    TEXT_LAYOUT_LEVELS_MAX = 12, /* deeper levels add no prefix, to leave room for text */
-    TEXT_LAYOUT_MARK_SIZE = 16,
+    OPEN_ELEMENTS_MAX = 250,
+    PREFIX_MAX_BYTES = 24,  /* deeper quotes and lists get no mark, to leave room for text */
     PENDING_BREAKS_MAX = 3, /* two blank lines */
 };
 
-struct text_layout {
-    struct strbuf *out; /* borrowed */
-    size_t begin;       /* offset in `out` at which this text begins */
-    size_t lines;       /* number of lines begun, without blank lines */
-    unsigned int pending_breaks;
-    unsigned int pending_blanks;
-    char prefix[TEXT_LAYOUT_LEVELS_MAX * TEXT_LAYOUT_MARK_SIZE];
-    size_t prefix_ends[TEXT_LAYOUT_LEVELS_MAX + 1]; /* end of each level in `prefix`; [0] is 0 */
-    unsigned int level;                             /* may exceed TEXT_LAYOUT_LEVELS_MAX */
-    unsigned int lowest_level;        /* lowest level since the last text; blank lines have its prefix */
-    char mark[TEXT_LAYOUT_MARK_SIZE]; /* replaces the innermost prefix of the next line */
-};
-
-static bool text_layout_is_empty(const struct text_layout *layout)
-{
-    return layout->out->len == layout->begin;
-}
-
-/* Ensures at least `breaks` line ends before the next text: 1 ends the line, 2 leaves a blank line. */
-static void text_layout_break(struct text_layout *layout, unsigned int breaks)
-{
-    if (layout->pending_breaks < breaks)
-        layout->pending_breaks = breaks;
-    layout->pending_blanks = 0;
-}
-
-/* Adds a line end. Several line ends in a row keep the author's blank lines, up to PENDING_BREAKS_MAX - 1. */
-static void text_layout_line_end(struct text_layout *layout)
-{
-    if (layout->pending_breaks < PENDING_BREAKS_MAX)
-        layout->pending_breaks++;
-    layout->pending_blanks = 0;
-}
-
-static bool is_at_line_begin(const struct text_layout *layout)
-{
-    return text_layout_is_empty(layout) || layout->pending_breaks > 0;
-}
-
-/* Ensures at least `blanks` blanks before the next text, if it is on the same line. */
-static void text_layout_space(struct text_layout *layout, unsigned int blanks)
-{
-    if (layout->pending_blanks < blanks && !is_at_line_begin(layout))
-        layout->pending_blanks = blanks;
-}
-
-static unsigned int prefix_level(unsigned int level)
-{
-    return level < TEXT_LAYOUT_LEVELS_MAX ? level : TEXT_LAYOUT_LEVELS_MAX;
-}
-
-static void begin_line(struct text_layout *layout)
-{
-    unsigned int level = prefix_level(layout->level);
-    bool has_mark = layout->mark[0] != '\0' && level > 0;
-    strbuf_append(layout->out, layout->prefix, layout->prefix_ends[has_mark ? level - 1 : level]);
-    if (has_mark)
-        strbuf_append_str(layout->out, layout->mark);
-    layout->mark[0] = '\0';
-    layout->lines++;
-}
-
-/* Appends the pending breaks and blanks, then text that has no white space and no control characters. */
-static void text_layout_append(struct text_layout *layout, const char *text, size_t len)
-{
-    bool begins_line = is_at_line_begin(layout);
-    if (len == 0)
-        return;
-    for (unsigned int i = 0; !text_layout_is_empty(layout) && i < layout->pending_breaks; i++) {
-        if (i > 0) {
-            size_t prefix_len = layout->prefix_ends[prefix_level(layout->lowest_level)];
-            while (prefix_len > 0 && layout->prefix[prefix_len - 1] == ' ')
-                prefix_len--;
-            strbuf_append(layout->out, layout->prefix, prefix_len);
-        }
-        strbuf_append_char(layout->out, '\n');
-    }
-    if (begins_line)
-        begin_line(layout);
-    strbuf_appendf(layout->out, "%*s", (int)layout->pending_blanks, "");
-    layout->pending_breaks = 0;
-    layout->pending_blanks = 0;
-    layout->lowest_level = layout->level;
-    strbuf_append(layout->out, text, len);
-}
-
-/* Adds `prefix` to the beginning of every following line. If `mark` is not NULL, the next line has it instead
- * of `prefix`. Both are shorter than TEXT_LAYOUT_MARK_SIZE. */
-static void text_layout_push(struct text_layout *layout, const char *prefix, const char *mark)
-{
-    if (layout->level < TEXT_LAYOUT_LEVELS_MAX) {
-        size_t end = layout->prefix_ends[layout->level];
-        size_t len = strlen(prefix);
-        memcpy(layout->prefix + end, prefix, len);
-        layout->prefix_ends[layout->level + 1] = end + len;
-    }
-    layout->level++;
-    layout->mark[0] = '\0';
-    if (mark != NULL)
-        memcpy(layout->mark, mark, strlen(mark) + 1);
-}
-
-static void text_layout_pop(struct text_layout *layout)
-{
-    if (layout->level == 0)
-        return;
-    layout->level--;
-    layout->mark[0] = '\0';
-    if (layout->lowest_level > layout->level)
-        layout->lowest_level = layout->level;
-}
-
-/* ---- from elements to text */
-
-enum {
-    HTML_LISTS_MAX = 12 /* all lists that are nested deeper share one counter */
+/* An element that is open, with all that it changes: its end restores what the element around it has. */
+struct open_element {
+    char name[NAME_SIZE];
+    enum html_meaning meaning;
+    bool is_hidden;
+    bool is_preformatted;
+    unsigned int next_number; /* number of a list's next item; 0 if its items get no numbers */
+    size_t prefix_len;        /* length of the prefix of its lines */
 };
 
 /* The innermost row of a table. The cells share one line until the text of a cell has a second line. The
  * paragraph that mail programs put around the text of each cell does not begin a line. */
 struct table_row {
-    bool is_open;
-    bool follows_columns; /* the previous row was a line of several cells */
-    unsigned int cells;   /* number of cells begun */
-    size_t lines;         /* lines of the layout when the row began */
-    size_t cell_begin;    /* offset in the output at which the last cell begins */
+    unsigned int cells; /* number of cells begun */
+    size_t lines;       /* value of html_reading.lines when the row began */
+    size_t cell_begin;  /* offset in the output at which the last cell begins */
 };
 
+/* Breaks and blanks are pending until text follows, so that they are not doubled, do not begin the text, and
+ * do not end a line. */
 struct html_reading {
-    struct text_layout layout;
-    unsigned int markdown_level; /* level of the heading above this text; 0 for plain text */
+    struct strbuf *out; /* borrowed */
+    size_t begin;       /* offset in `out` at which this text begins */
+    size_t lines;       /* number of lines begun, without blank lines */
+    unsigned int pending_breaks;
+    size_t pending_blanks;
+    char prefix[PREFIX_MAX_BYTES]; /* marks of quotes and lists at the beginning of a line */
+    size_t blank_prefix_len;       /* shortest prefix since the last text; blank lines have it */
+    unsigned int markdown_level;   /* level of the heading above this text; 0 for plain text */
     struct table_row row;
-    bool shows_all; /* also shows text that a style hides */
-    bool has_image;
-    unsigned int open;         /* number of open elements */
-    unsigned int hidden;       /* number of open elements in the outermost hidden one, itself included */
-    unsigned int preformatted; /* number of open preformatted elements */
-    unsigned int lists;        /* number of open lists */
-    unsigned int next_numbers[HTML_LISTS_MAX + 1]; /* by depth of the list; 0 if its items get no numbers */
-    char *link;                                    /* address of the open link, or NULL */
-    size_t link_begin;                             /* offset in the output at which the link's text begins */
-    size_t address_end; /* offset in the output at which the last link's address ends; 0 before any link */
+    struct open_element open[OPEN_ELEMENTS_MAX + 1]; /* the first is the document */
+    size_t depth;                                    /* index of the innermost open element */
+    char *link;                                      /* address of the open link, or NULL */
+    size_t link_begin;    /* offset in the output at which the link's text begins */
+    bool follows_address; /* the last text is the address of a link */
 };
 
-/* Characters of more than one byte that are dropped or become a blank. */
-static const struct {
-    const char *text;
-    bool is_blank;
-} odd_characters[] = {
-    {"\xc2\xa0", true},      /* no-break space */
-    {"\xc2\xad", false},     /* soft hyphen */
-    {"\xcd\x8f", false},     /* combining grapheme joiner; senders fill previews with it */
-    {"\xe2\x80\x8b", false}, /* zero width space */
-    {"\xef\xbb\xbf", false}, /* zero width no-break space */
-};
+/* ---- the layout of running text: white space, line breaks and prefixes */
 
-/* Returns the length of the white space or dropped character at `text`; 0 for an ordinary character. */
-static size_t non_text_len(const char *text, size_t len, bool *ret_is_blank)
+static struct open_element *innermost(struct html_reading *reading)
 {
-    const struct character character = character_at(text, len);
-    *ret_is_blank = *text == ' ' || (*text >= '\t' && *text <= '\r') || character.kind == CHARACTER_LINE_END;
-    if (*ret_is_blank || character.kind == CHARACTER_CONTROL)
-        return character.len;
-    if (character.len == 1)
-        return 0;
-    for (size_t i = 0; i < ARRAY_LEN(odd_characters); i++) {
-        size_t odd = strlen(odd_characters[i].text);
-        if (len >= odd && memcmp(text, odd_characters[i].text, odd) == 0) {
-            *ret_is_blank = odd_characters[i].is_blank;
-            return odd;
+    return &reading->open[reading->depth];
+}
+
+static bool is_at_line_begin(const struct html_reading *reading)
+{
+    return reading->out->len == reading->begin || reading->pending_breaks > 0;
+}
+
+/* Ensures at least `breaks` line ends before the next text: 1 ends the line, 2 leaves a blank line. */
+static void break_lines(struct html_reading *reading, unsigned int breaks)
+{
+    reading->pending_breaks = MAX(reading->pending_breaks, breaks);
+    reading->pending_blanks = 0;
+}
+
+/* Adds a line end. Several line ends in a row keep the author's blank lines, up to PENDING_BREAKS_MAX - 1. */
+static void add_line_end(struct html_reading *reading)
+{
+    break_lines(reading, MIN(reading->pending_breaks + 1, (unsigned int)PENDING_BREAKS_MAX));
+}
+
+/* Ensures at least `blanks` blanks before the next text, if it is on the same line. */
+static void set_apart(struct html_reading *reading, size_t blanks)
+{
+    if (!is_at_line_begin(reading))
+        reading->pending_blanks = MAX(reading->pending_blanks, blanks);
+}
+
+/* Gives the lines of the innermost element a mark, such as "- " or "> ". */
+static void add_prefix(struct html_reading *reading, const char *mark)
+{
+    struct open_element *element = innermost(reading);
+    size_t len = strlen(mark);
+    if (element->prefix_len + len > PREFIX_MAX_BYTES)
+        return;
+    memcpy(reading->prefix + element->prefix_len, mark, len);
+    element->prefix_len += len;
+}
+
+static void begin_line(struct html_reading *reading)
+{
+    size_t len = innermost(reading)->prefix_len;
+    strbuf_append(reading->out, reading->prefix, len);
+    reading->lines++;
+    /* Each line of a quote has its mark. The mark of a list item is on the first line alone. */
+    for (size_t i = 0; i < len; i++)
+        if (reading->prefix[i] != '>')
+            reading->prefix[i] = ' ';
+}
+
+static void append_breaks(struct html_reading *reading)
+{
+    size_t len = reading->blank_prefix_len;
+    while (len > 0 && reading->prefix[len - 1] == ' ')
+        len--;
+    for (unsigned int i = 0; i < reading->pending_breaks; i++) {
+        strbuf_append(reading->out, reading->prefix, i > 0 ? len : 0);
+        strbuf_append_char(reading->out, '\n');
+    }
+}
+
+/* Appends the pending breaks and blanks, then text without white space and control characters. */
+static void append_word(struct html_reading *reading, const char *text, size_t len)
+{
+    if (len == 0)
+        return;
+    bool is_punctuation = g_ascii_ispunct(*text) && strchr("(<[", *text) == NULL;
+    if (reading->follows_address && !is_punctuation)
+        set_apart(reading, 1);
+    bool begins_line = is_at_line_begin(reading);
+    if (reading->out->len > reading->begin)
+        append_breaks(reading);
+    if (begins_line)
+        begin_line(reading);
+    strbuf_appendf(reading->out, "%*s", (int)reading->pending_blanks, "");
+    strbuf_append(reading->out, text, len);
+    reading->pending_breaks = 0;
+    reading->pending_blanks = 0;
+    reading->blank_prefix_len = innermost(reading)->prefix_len;
+    reading->follows_address = false;
+}
+
+static bool is_white_space(struct character character)
+{
+    return (character.code >= '\t' && character.code <= '\r') || character.code == ' ' ||
+           character.code == 0xa0 || character.kind == CHARACTER_LINE_END;
+}
+
+/* Returns true for controls and invisible characters: soft hyphen, combining grapheme joiner (with which
+ * senders fill previews), zero width space, zero width no-break space. */
+static bool is_dropped(struct character character)
+{
+    return character.kind == CHARACTER_CONTROL || character.code == 0xad || character.code == 0x34f ||
+           character.code == 0x200b || character.code == 0xfeff;
+}
+
+static void append_white_space(struct html_reading *reading, uint32_t code)
+{
+    if (!innermost(reading)->is_preformatted)
+        set_apart(reading, 1);
+    else if (code == '\n')
+        add_line_end(reading);
+    else if (code != '\r')
+        reading->pending_blanks++;
+}
+
+static void append_text(struct html_reading *reading, const char *text)
+{
+    const char *end = text + strlen(text);
+    const char *word = text;
+    while (text < end) {
+        const struct character character = character_at(text, (size_t)(end - text));
+        bool is_blank = is_white_space(character);
+        if (is_blank || is_dropped(character)) {
+            append_word(reading, word, (size_t)(text - word));
+            word = text + character.len;
         }
+        if (is_blank)
+            append_white_space(reading, character.code);
+        text += character.len;
     }
-    return 0;
+    append_word(reading, word, (size_t)(end - word));
 }
 
-/* Adds a blank between a word and the address that end_link() put before it, but none before punctuation. */
-static void set_apart_from_address(struct html_reading *reading, const char *text, size_t len)
+/* ---- links and pictures */
+
+enum {
+    LINK_MAX_BYTES = 2048, /* longer addresses are left out */
+};
+
+/* Returns the text to show for a link; the caller frees. Returns NULL if the link has no address, or one that
+ * is of no use in a text file, is too long or holds blanks. */
+static char *make_link_address(const struct tag *tag)
 {
-    bool begins_word =
-        len > 0 && (g_ascii_isalnum(*text) || !g_ascii_isprint(*text) || strchr("(<[", *text) != NULL);
-    if (begins_word && reading->address_end > 0 && reading->address_end == reading->layout.out->len)
-        text_layout_space(&reading->layout, 1);
+    static const char *const schemes[] = {"http", "https", "mailto", "tel", "ftp", NULL};
+    g_autofree char *href = attribute_value(tag, "href");
+    const char *scheme = href != NULL ? g_uri_peek_scheme(g_strstrip(href)) : NULL;
+    if (scheme == NULL || !g_strv_contains(schemes, scheme) || strlen(href) > LINK_MAX_BYTES ||
+        strpbrk(href, " <>") != NULL ||
+        character_has(href, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION))
+        return NULL;
+    if (strcmp(scheme, "mailto") != 0)
+        return g_steal_pointer(&href);
+    const char *address = href + strlen("mailto:");
+    size_t len = strcspn(address, "?");
+    return len > 0 ? g_strndup(address, len) : NULL;
 }
 
-static void read_text(struct html_reading *reading, const char *text, size_t len)
+/* Returns the address without its scheme and the slash at its end; the caller frees. */
+static char *shorten_address(const char *address)
 {
-    size_t at = 0;
-    while (at < len) {
-        size_t end = at;
-        size_t odd = 0;
-        bool is_blank = false;
-        while (end < len && (odd = non_text_len(text + end, len - end, &is_blank)) == 0)
-            end++;
-        set_apart_from_address(reading, text + at, end - at);
-        text_layout_append(&reading->layout, text + at, end - at);
-        if (is_blank && odd > 0 && reading->preformatted == 0)
-            text_layout_space(&reading->layout, 1);
-        else if (is_blank && odd > 0 && text[end] == '\n')
-            text_layout_line_end(&reading->layout);
-        else if (is_blank && odd > 0 && text[end] != '\r')
-            reading->layout.pending_blanks++;
-        at = end + odd;
-    }
+    const char *slashes = strstr(address, "://");
+    const char *begin = slashes != NULL                     ? slashes + strlen("://")
+                        : g_str_has_prefix(address, "tel:") ? address + strlen("tel:")
+                                                            : address;
+    size_t len = strlen(begin);
+    return g_strndup(begin, len > 0 && begin[len - 1] == '/' ? len - 1 : len);
 }
 
+static void begin_link(struct html_reading *reading, const struct tag *tag)
+{
+    g_free(reading->link);
+    reading->link = make_link_address(tag);
+    reading->link_begin = reading->out->len;
+}
+
+/* Appends the address, unless it is the text of the link, or the link has no text. */
 static void end_link(struct html_reading *reading)
 {
-    _cleanup_free_ char *address = TAKE_PTR(reading->link);
-    struct strbuf *out = reading->layout.out;
+    g_autofree char *address = TAKE_PTR(reading->link);
     if (address == NULL)
         return;
-    const char *text = strbuf_str(out) + reading->link_begin;
-    size_t len = out->len - reading->link_begin;
-    while (len > 0 && g_ascii_isspace(*text)) {
-        text++;
-        len--;
-    }
-    /* A link that has no text, such as a picture without a description, is left out unless the mail has no
-     * other text. */
-    if (is_link_text_the_address(text, len, address) || (len == 0 && !reading->shows_all))
+    const char *text = strbuf_str(reading->out) + reading->link_begin;
+    text += strspn(text, " \n");
+    g_autofree char *short_text = shorten_address(text);
+    g_autofree char *short_address = shorten_address(address);
+    if (text[0] == '\0' || g_ascii_strcasecmp(short_text, short_address) == 0)
         return;
-    set_apart_from_address(reading, "<", 1);
-    text_layout_space(&reading->layout, 1);
-    text_layout_append(&reading->layout, "<", 1);
-    text_layout_append(&reading->layout, address, strlen(address));
-    text_layout_append(&reading->layout, ">", 1);
-    reading->address_end = out->len;
+    g_autofree char *shown = g_strdup_printf("<%s>", address);
+    set_apart(reading, 1);
+    append_word(reading, shown, strlen(shown));
+    reading->follows_address = true;
 }
 
-static void read_image(struct html_reading *reading, const char *const *attributes)
+static void append_image(struct html_reading *reading, const struct tag *tag)
 {
-    const char *description = attribute_value(attributes, "alt");
-    reading->has_image = true;
-    if (description == NULL || description[strspn(description, " \t\r\n")] == '\0')
+    g_autofree char *description = attribute_value(tag, "alt");
+    if (description == NULL || g_strstrip(description)[0] == '\0')
         return;
-    set_apart_from_address(reading, "[", 1);
-    text_layout_append(&reading->layout, "[", 1);
-    read_text(reading, description, strlen(description));
-    reading->layout.pending_blanks = 0;
-    text_layout_append(&reading->layout, "]", 1);
+    append_word(reading, "[", 1);
+    append_text(reading, description);
+    append_word(reading, "]", 1);
 }
 
-static unsigned int *next_item_number(struct html_reading *reading)
+/* ---- lists, headings and tables */
+
+/* Returns the innermost list around the innermost element, or NULL. */
+static struct open_element *find_list(struct html_reading *reading)
 {
-    return &reading->next_numbers[reading->lists < HTML_LISTS_MAX ? reading->lists : HTML_LISTS_MAX];
+    for (size_t i = reading->depth; i > 1; i--)
+        if (reading->open[i - 1].meaning == HTML_LIST)
+            return &reading->open[i - 1];
+    return NULL;
 }
 
-static void begin_list(struct html_reading *reading, const char *const *attributes, bool is_numbered)
+static void begin_list(struct html_reading *reading, const struct tag *tag)
 {
-    const char *start = attribute_value(attributes, "start");
+    if (strcmp(tag->name, "ol") != 0)
+        return;
+    g_autofree char *start = attribute_value(tag, "start");
     long first = start != NULL ? strtol(start, NULL, 10) : 1;
-    text_layout_break(&reading->layout, reading->lists == 0 ? 2 : 1);
-    reading->lists++;
-    *next_item_number(reading) =
-        is_numbered ? (unsigned int)(first > 0 && first < 1000 * 1000 ? first : 1) : 0;
+    innermost(reading)->next_number = first > 0 && first < 1000 * 1000 ? (unsigned int)first : 1;
 }
 
 static void begin_list_item(struct html_reading *reading)
 {
-    char mark[TEXT_LAYOUT_MARK_SIZE] = "- ";
-    char blanks[TEXT_LAYOUT_MARK_SIZE];
-    unsigned int *number = next_item_number(reading);
-    if (reading->lists > 0 && *number > 0)
-        snprintf(mark, sizeof(mark), "%u. ", (*number)++);
-    memset(blanks, ' ', sizeof(blanks));
-    blanks[strlen(mark)] = '\0';
-    text_layout_push(&reading->layout, blanks, mark);
+    char mark[16] = "- ";
+    struct open_element *list = find_list(reading);
+    if (list != NULL && list->next_number > 0)
+        snprintf(mark, sizeof(mark), "%u. ", list->next_number++);
+    add_prefix(reading, mark);
 }
 
-static void begin_heading(struct html_reading *reading, const char *name)
+static void begin_heading(struct html_reading *reading, const struct tag *tag)
 {
-    static const char mark[] = "###### ";
-    enum {
-        LEVELS_MAX = sizeof(mark) - 2
-    };
-    if (reading->markdown_level == 0)
-        return;
-    unsigned int level = reading->markdown_level + (unsigned int)(name[1] - '0');
-    text_layout_push(&reading->layout, "", mark + (level < LEVELS_MAX ? LEVELS_MAX - level : 0));
+    char mark[16];
+    unsigned int level = reading->markdown_level + (unsigned int)(tag->name[1] - '0');
+    snprintf(mark, sizeof(mark), "%.*s ", (int)level, "######");
+    if (reading->markdown_level > 0)
+        add_prefix(reading, mark);
 }
 
-/* Returns true if the row has text, which is all on one line. */
+/* Returns true if the row has text, all of which is on one line. */
 static bool is_row_on_one_line(const struct html_reading *reading)
 {
-    return reading->row.is_open && reading->layout.lines == reading->row.lines + 1;
+    return reading->row.cells > 0 && reading->lines == reading->row.lines + 1;
 }
 
-/* Returns true if the current position is the beginning of a cell, and a line break would split the row. */
-static bool would_split_row(const struct html_reading *reading)
+static void begin_cell(struct html_reading *reading)
 {
-    const struct table_row *row = &reading->row;
-    bool is_empty = row->is_open && reading->layout.lines == row->lines;
-    return row->cells > 0 && row->cell_begin == reading->layout.out->len &&
-           (is_empty ? row->follows_columns : row->cells > 1 && is_row_on_one_line(reading));
+    if (is_row_on_one_line(reading))
+        reading->pending_breaks = 0;
+    reading->row.cells++;
+    reading->row.cell_begin = reading->out->len;
+    set_apart(reading, 2);
 }
+
+static void end_row(struct html_reading *reading)
+{
+    if (reading->row.cells > 1 && is_row_on_one_line(reading))
+        reading->pending_breaks = 0;
+    reading->row = (struct table_row){0};
+}
+
+/* ---- the beginning and the end of an element */
 
 static void break_around(struct html_reading *reading, enum html_meaning meaning)
 {
-    bool may_be_in_row = meaning == HTML_LINE || meaning == HTML_PARAGRAPH;
-    if (elements[meaning].breaks > 0 && !(may_be_in_row && would_split_row(reading)))
-        text_layout_break(&reading->layout, elements[meaning].breaks);
+    bool may_be_in_row = meaning == HTML_LINE_END || meaning == HTML_LINE || meaning == HTML_PARAGRAPH;
+    bool begins_cell = reading->row.cells > 0 && reading->row.cell_begin == reading->out->len;
+    if (may_be_in_row && begins_cell && reading->lines <= reading->row.lines + 1)
+        return;
+    if (meaning == HTML_LINE_END)
+        add_line_end(reading);
+    else if (meaning == HTML_LIST && find_list(reading) == NULL)
+        break_lines(reading, 2);
+    else if (elements[meaning].breaks > 0)
+        break_lines(reading, elements[meaning].breaks);
 }
 
-static void begin_element(struct html_reading *reading, enum html_meaning meaning, const char *name,
-                          const char *const *attributes)
+/* Shows the beginning of an element, which is the innermost one unless it has no content. */
+static void begin_element(struct html_reading *reading, enum html_meaning meaning, const struct tag *tag)
 {
-    struct text_layout *layout = &reading->layout;
-    if (meaning >= HTML_HEADING && meaning <= HTML_TABLE)
-        reading->row = (struct table_row){.is_open = false};
+    if (meaning >= HTML_RULE && meaning != HTML_CELL && meaning != HTML_ROW)
+        reading->row = (struct table_row){0};
     break_around(reading, meaning);
-    if (elements[meaning].prefix != NULL)
-        text_layout_push(layout, elements[meaning].prefix, NULL);
     switch (meaning) {
+    case HTML_COLUMN:
+        set_apart(reading, 2);
+        break;
+    case HTML_LINK:
+        begin_link(reading, tag);
+        break;
+    case HTML_IMAGE:
+        append_image(reading, tag);
+        break;
+    case HTML_RULE:
+        append_word(reading, "---", 3);
+        break_around(reading, meaning);
+        break;
     case HTML_HEADING:
-        begin_heading(reading, name);
+        begin_heading(reading, tag);
+        break;
+    case HTML_QUOTE:
+        add_prefix(reading, "> ");
         break;
     case HTML_LIST:
-    case HTML_NUMBERED_LIST:
-        begin_list(reading, attributes, meaning == HTML_NUMBERED_LIST);
+        begin_list(reading, tag);
         break;
     case HTML_LIST_ITEM:
         begin_list_item(reading);
         break;
+    case HTML_DEFINITION:
+        add_prefix(reading, "  ");
+        break;
     case HTML_PREFORMATTED:
-        reading->preformatted++;
+        innermost(reading)->is_preformatted = true;
         break;
     case HTML_ROW:
-        reading->row = (struct table_row){
-            .is_open = true,
-            .follows_columns = reading->row.follows_columns,
-            .lines = layout->lines,
-        };
+        reading->row = (struct table_row){.lines = reading->lines};
         break;
     case HTML_CELL:
-        if (reading->row.cells > 0 && is_row_on_one_line(reading))
-            layout->pending_breaks = 0;
-        reading->row.cells++;
-        reading->row.cell_begin = layout->out->len;
-        text_layout_space(layout, 2);
-        break;
-    case HTML_COLUMN:
-        text_layout_space(layout, 2);
-        break;
-    case HTML_LINE_END:
-        if (!would_split_row(reading))
-            text_layout_line_end(layout);
-        break;
-    case HTML_RULE:
-        text_layout_append(layout, "---", 3);
-        text_layout_break(layout, 2);
-        break;
-    case HTML_LINK:
-        free(reading->link);
-        reading->link = make_link_address(attribute_value(attributes, "href"));
-        reading->link_begin = layout->out->len;
-        break;
-    case HTML_IMAGE:
-        read_image(reading, attributes);
+        begin_cell(reading);
         break;
     default:
         break;
     }
 }
 
-static void end_element(struct html_reading *reading, enum html_meaning meaning)
+static void end_element(struct html_reading *reading)
 {
-    struct text_layout *layout = &reading->layout;
-    switch (meaning) {
-    case HTML_ROW:
-        reading->row.follows_columns = reading->row.cells > 1 && is_row_on_one_line(reading);
-        reading->row.is_open = false;
-        if (reading->row.follows_columns)
-            layout->pending_breaks = 0;
-        break;
-    case HTML_TABLE:
-        reading->row = (struct table_row){.is_open = false};
-        break;
-    case HTML_HEADING:
-        if (reading->markdown_level > 0)
-            text_layout_pop(layout);
-        break;
-    case HTML_LIST:
-    case HTML_NUMBERED_LIST:
-        reading->lists--;
-        text_layout_break(layout, reading->lists == 0 ? 2 : 1);
-        break;
-    case HTML_QUOTE:
-    case HTML_LIST_ITEM:
-    case HTML_DEFINITION:
-        text_layout_pop(layout);
-        break;
-    case HTML_PREFORMATTED:
-        reading->preformatted--;
-        break;
-    case HTML_LINK:
-        end_link(reading);
-        break;
-    default:
-        break;
+    struct open_element *element = innermost(reading);
+    if (!element->is_hidden) {
+        if (element->meaning == HTML_LINK)
+            end_link(reading);
+        else if (element->meaning == HTML_ROW || element->meaning == HTML_TABLE)
+            end_row(reading);
+        break_around(reading, element->meaning);
     }
-    break_around(reading, meaning);
+    reading->depth--;
+    reading->blank_prefix_len = MIN(reading->blank_prefix_len, innermost(reading)->prefix_len);
 }
 
-/* ---- the parser */
-
-enum {
-    OPEN_ELEMENTS_MAX = 250
-};
-
-struct html_reader {
-    htmlParserCtxtPtr parser;
-    struct html_reading reading;
-    long resume_at; /* offset at which the parser was stopped, `prefix` included; -1 while it runs */
-};
-
-/* The text that the parser has not read yet. */
-struct source {
-    const char *text;
-    size_t len;
-    const char *after; /* the text that follows `text`, or NULL */
-    size_t after_len;
-};
-
-/* Precedes the HTML, since the parser puts text outside a body into paragraphs of its own. */
-static const char prefix[] = "<html><body>";
-
-static void on_begin(void *context, const xmlChar *xml_name, const xmlChar **xml_attributes)
+static void end_elements(struct html_reading *reading, size_t depth)
 {
-    struct html_reader *reader = context;
-    struct html_reading *reading = &reader->reading;
-    const char *name = (const char *)xml_name;
-    const char *const *attributes = (const char *const *)xml_attributes;
-    enum html_meaning meaning = meaning_of_element(name);
-    if (reader->resume_at >= 0)
-        return;
-    if (meaning == HTML_NONE &&
-        (has_style(attributes, "display", "inline-block") || has_style(attributes, "display", "table-cell") ||
-         has_style(attributes, "float", "left") || has_style(attributes, "float", "right")))
-        meaning = HTML_COLUMN;
-    bool has_hiding_style =
-        has_style(attributes, "display", "none") || attribute_value(attributes, "hidden") != NULL;
-    reading->open++;
-    if (reading->hidden > 0 || meaning == HTML_HIDDEN || (has_hiding_style && !reading->shows_all))
-        reading->hidden++;
-    else
-        begin_element(reading, meaning, name, attributes);
-    if (reading->layout.out->error != 0 || reading->open >= OPEN_ELEMENTS_MAX) {
-        const xmlParserInput *input = reader->parser->input;
-        reader->resume_at = (long)input->consumed + (input->cur - input->base);
-        xmlStopParser(reader->parser);
+    while (reading->depth > depth)
+        end_element(reading);
+}
+
+/* Ends the innermost element of this meaning, with all in it, unless a list or a table began in it. */
+static void end_implied(struct html_reading *reading, enum html_meaning meaning)
+{
+    for (size_t i = reading->depth; i > 0; i--) {
+        enum html_meaning open = reading->open[i].meaning;
+        if (open == meaning)
+            end_elements(reading, i - 1);
+        if (open == meaning || open == HTML_LIST || open == HTML_TABLE)
+            return;
     }
 }
 
-static void on_end(void *context, const xmlChar *name)
+/* Elements of a higher rank are not ended by the end tag of an element around them. */
+static enum html_meaning rank_of(enum html_meaning meaning)
 {
-    struct html_reader *reader = context;
-    if (reader->resume_at >= 0)
-        return;
-    reader->reading.open--;
-    if (reader->reading.hidden > 0)
-        reader->reading.hidden--;
-    else
-        end_element(&reader->reading, meaning_of_element((const char *)name));
+    return meaning < HTML_LINE ? HTML_NONE : meaning < HTML_CELL ? HTML_LINE : meaning;
 }
 
-static void on_text(void *context, const xmlChar *text, int len)
+static void read_end_tag(struct html_reading *reading, const struct tag *tag)
 {
-    struct html_reader *reader = context;
-    if (reader->resume_at < 0 && reader->reading.hidden == 0)
-        read_text(&reader->reading, (const char *)text, (size_t)len);
+    enum html_meaning rank = HTML_NONE;
+    size_t i = reading->depth;
+    for (; i > 0 && strcmp(reading->open[i].name, tag->name) != 0; i--)
+        rank = MAX(rank, rank_of(reading->open[i].meaning));
+    if (i > 0 && rank <= rank_of(reading->open[i].meaning))
+        end_elements(reading, i - 1);
 }
 
-/* The parser calls this function for more text. If the parser read from memory, it would copy all the
- * remaining text at each restart. */
-static int read_source(void *context, char *buffer, int size)
+static void push_element(struct html_reading *reading, const struct tag *tag, enum html_meaning meaning)
 {
-    struct source *source = context;
-    size_t len = source->len < (size_t)size ? source->len : (size_t)size;
-    memcpy(buffer, source->text, len);
-    source->text += len;
-    source->len -= len;
-    if (source->len == 0 && source->after != NULL)
-        *source = (struct source){TAKE_PTR(source->after), source->after_len, NULL, 0};
-    return (int)len;
+    struct open_element *element = &reading->open[++reading->depth];
+    *element = element[-1];
+    memcpy(element->name, tag->name, NAME_SIZE);
+    element->meaning = meaning;
+    element->next_number = 0;
 }
 
-/* Parses up to the end, or until too many elements are open. Returns the number of bytes read. */
-static size_t parse_until_stop(struct html_reader *reader, const char *html, size_t len)
+/* Returns the meaning of the element. */
+static enum html_meaning read_start_tag(struct html_reading *reading, const struct tag *tag)
 {
-    static const int options = HTML_PARSE_RECOVER | HTML_PARSE_NOERROR | HTML_PARSE_NOWARNING |
-                               HTML_PARSE_NONET | HTML_PARSE_NOIMPLIED | HTML_PARSE_IGNORE_ENC;
-    struct source source = {prefix, strlen(prefix), html, len};
-    reader->resume_at = -1;
-    xmlFreeDoc(htmlCtxtReadIO(reader->parser, read_source, NULL, &source, NULL, "UTF-8", options));
-    if (reader->resume_at < (long)strlen(prefix))
-        return len;
-    size_t end = (size_t)reader->resume_at - strlen(prefix);
-    return end < len ? end + strspn(html + end, "/>") : len;
-}
-
-static void parse_all(struct html_reader *reader, const char *html, size_t len)
-{
-    struct html_reading *reading = &reader->reading;
-    while (len > 0 && reading->layout.out->error == 0) {
-        size_t count = parse_until_stop(reader, html, len);
-        html += count;
-        len -= count;
-        /* Close all open elements. */
-        text_layout_break(&reading->layout, 1);
-        while (reading->layout.level > 0)
-            text_layout_pop(&reading->layout);
-        free(TAKE_PTR(reading->link));
-        reading->row = (struct table_row){.is_open = false};
-        reading->open = reading->hidden = reading->preformatted = reading->lists = 0;
+    g_autofree char *style = attribute_value(tag, "style");
+    g_autofree char *hidden = attribute_value(tag, "hidden");
+    enum html_meaning meaning = meaning_of(tag, style);
+    bool has_content = meaning < HTML_VOID || meaning > HTML_RULE;
+    if (elements[meaning].ends != HTML_NONE)
+        end_implied(reading, elements[meaning].ends);
+    bool is_hidden = innermost(reading)->is_hidden || hidden != NULL || has_style(style, "display", "none") ||
+                     meaning == HTML_HIDDEN || meaning == HTML_CODE;
+    if (has_content) {
+        push_element(reading, tag, meaning);
+        innermost(reading)->is_hidden = is_hidden;
     }
+    if (!is_hidden)
+        begin_element(reading, meaning, tag);
+    if (reading->depth == OPEN_ELEMENTS_MAX)
+        end_elements(reading, 0);
+    return meaning;
 }
 
-static htmlParserCtxtPtr new_parser(struct html_reader *reader)
+/* ---- the text of HTML */
+
+/* Returns the position of the next tag, comment or declaration, or the end of the text. */
+static const char *find_markup(const char *at)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, xmlInitParser);
-    htmlParserCtxtPtr parser = htmlNewParserCtxt();
-    if (parser == NULL)
+    for (at = strchrnul(at, '<'); *at != '\0'; at = strchrnul(at + 1, '<'))
+        if (at[1] == '!' || at[1] == '?' || g_ascii_isalpha(at[1 + (at[1] == '/')]))
+            break;
+    return at;
+}
+
+/* Returns the position after the comment whose "<!--" is at `at`; NULL if the comment has no end. */
+static const char *skip_comment(const char *at)
+{
+    for (at = strstr(at + 2, "--"); at != NULL; at = strstr(at + 1, "--"))
+        if (at[2] == '>' || (at[2] == '!' && at[3] == '>'))
+            return strchr(at, '>') + 1;
+    return NULL;
+}
+
+/* Reads what begins with the "<" at `at`. Returns the position after it; NULL at the end of the text. */
+static const char *read_markup(struct html_reading *reading, const char *at)
+{
+    if (g_str_has_prefix(at, "<!--"))
+        return skip_comment(at);
+    if (at[1] == '!' || at[1] == '?') {
+        const char *end = strchr(at, '>');
+        return end != NULL ? end + 1 : NULL;
+    }
+    struct tag tag;
+    const char *next = read_tag(at, &tag);
+    if (next == NULL)
         return NULL;
-    *parser->sax = (xmlSAXHandler){
-        .startElement = on_begin,
-        .endElement = on_end,
-        .characters = on_text,
-        .ignorableWhitespace = on_text,
-        .cdataBlock = on_text,
-    };
-    parser->userData = reader;
-    return parser;
+    if (tag.is_end) {
+        read_end_tag(reading, &tag);
+        return next;
+    }
+    if (read_start_tag(reading, &tag) != HTML_CODE)
+        return next;
+    g_autofree char *end_tag = g_strdup_printf("</%s", tag.name);
+    return strcasestr(next, end_tag);
 }
 
 static int read_html(struct strbuf *out, const char *html, size_t len, unsigned int markdown_level)
 {
-    struct html_reader reader = {
-        .reading = {.layout = {.out = out, .begin = out->len}, .markdown_level = markdown_level},
-    };
-    struct text_layout *layout = &reader.reading.layout;
-    reader.parser = new_parser(&reader);
-    if (reader.parser == NULL)
-        return -ENOMEM;
-    g_autofree char *copy = copy_for_parser(html, len, &len);
-    parse_all(&reader, copy, len);
-    if (text_layout_is_empty(layout) && out->error == 0) {
-        reader.reading.shows_all = true;
-        parse_all(&reader, copy, len);
+    struct html_reading reading = {.out = out, .begin = out->len, .markdown_level = markdown_level};
+    g_autofree char *valid = g_utf8_make_valid(html, (gssize)len);
+    for (const char *at = valid; at != NULL && *at != '\0' && out->error == 0;) {
+        const char *markup = find_markup(at);
+        g_autofree char *text = decode_references(at, (size_t)(markup - at));
+        if (!innermost(&reading)->is_hidden)
+            append_text(&reading, text);
+        at = *markup != '\0' ? read_markup(&reading, markup) : NULL;
     }
-    if (text_layout_is_empty(layout) && reader.reading.has_image)
-        text_layout_append(layout, "[image]", strlen("[image]"));
-    htmlFreeParserCtxt(reader.parser);
-    if (!text_layout_is_empty(layout))
+    end_elements(&reading, 0);
+    if (out->len > reading.begin)
         strbuf_append_char(out, '\n');
     return out->error;
 }

@@ -1,14 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Converts an HTML body to readable text, for people and for searches, with libxml2's HTML parser. Blank
- * lines separate paragraphs, marks begin list items and quotes, and two blanks separate the cells of a row. A
- * link's address follows its text in angle brackets; a picture becomes its description. Hidden elements, and
- * links whose only content is a picture without a description, are left out unless the text would be empty.
- * Scripts and styles are always left out.
+ * Converts an HTML body to readable text, for people and for searches. Blank lines separate paragraphs, marks
+ * begin list items and quotes, and two blanks separate the cells of a row. A link's address follows its text
+ * in angle brackets; a picture becomes its description. Scripts, styles, hidden elements, and links whose
+ * only content is a picture without a description, are left out.
  *
  * The HTML may be any bytes; a conversion takes time in proportion to their number. The text is UTF-8 without
  * control characters. Since every line has the marks of its lists and quotes, hostile HTML becomes a text of
- * more than 50 times its length: the bound of the caller's buffer limits the text.
+ * many times its length: the bound of the caller's buffer limits the text.
  */
 #ifndef INBOXFS_MAIL_HTML_TEXT_H
 #define INBOXFS_MAIL_HTML_TEXT_H
