@@ -258,7 +258,7 @@ int fs_session_mount(struct fs_session *session, char **ret_reason)
 int fs_session_start(struct fs_session *session)
 {
     struct rlimit limit;
-    /* Each open file in drafts/ or outbox/ takes one or two descriptors. */
+    /* Each file in drafts/ that the kernel knows takes a descriptor, and each open file. */
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &limit) != 0)

@@ -30,11 +30,6 @@ static struct draft_node *node_of(struct tree *tree, uint64_t ino)
     return draft_table_node(&tree->drafts, node_number(ino));
 }
 
-static int hold_inode(struct tree *tree, uint64_t ino, struct draft_hold *ret)
-{
-    return draft_hold(&tree->drafts, node_of(tree, ino), ret);
-}
-
 static void fill_entry(const struct draft_node *node, const struct stat *stat, struct tree_entry *ret)
 {
     *ret = (struct tree_entry){.ino = node_ino(NODE_DRAFT, draft_node_number(node)),
@@ -45,15 +40,17 @@ static void fill_entry(const struct draft_node *node, const struct stat *stat, s
 static int get_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                      struct tree_entry *ret)
 {
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    struct draft_node *node = node_of(tree, ino);
     struct stat stat;
-    int error = hold_inode(tree, ino, &hold);
+    int error = draft_node_begin_use(&tree->drafts, node, false);
     if (error != 0)
         return error;
-    if (fstat(hold.fd, &stat) != 0)
-        return -errno;
-    fill_entry(hold.node, &stat, ret);
-    if (hold.node == &tree->drafts.root) {
+    error = fstat(node->fd, &stat) == 0 ? 0 : -errno;
+    draft_node_end_use(&tree->drafts, node, false);
+    if (error != 0)
+        return error;
+    fill_entry(node, &stat, ret);
+    if (node == &tree->drafts.root) {
         ret->is_name_lasting = true;
         ret->attributes.stat.st_ino = ino;
         ret->attributes.stat.st_mode = S_IFDIR | 0700;
@@ -61,7 +58,8 @@ static int get_draft(struct tree *tree, const struct tree_caller *caller, uint64
     return 0;
 }
 
-int draft_lookup_in(struct tree *tree, struct draft_node *parent, const char *name, struct tree_entry *ret)
+int draft_lookup_in(struct tree *tree, const struct draft_node *parent, const char *name,
+                    struct tree_entry *ret)
 {
     struct draft_node *node = NULL;
     struct stat stat;
@@ -98,7 +96,7 @@ static void release_drafts(struct tree *tree)
 
 struct draft_handle {
     struct tree_handle base;
-    struct draft_hold hold; /* valid also after the draft has lost its name */
+    struct draft_node *node;
     int fd;
 };
 
@@ -140,11 +138,8 @@ static int flush_draft(struct tree_handle *handle, const struct tree_caller *cal
 static void release_draft(struct tree_handle *handle)
 {
     struct draft_handle *draft = (struct draft_handle *)handle;
-    struct draft_table *drafts = &handle->tree->drafts;
     close(draft->fd);
-    if (tree_handle_is_writable(handle))
-        draft_node_end_write(drafts, draft->hold.node);
-    draft_hold_release(&draft->hold);
+    draft_node_end_use(&handle->tree->drafts, draft->node, !handle_is_for_reading(handle->flags));
     free(draft);
 }
 
@@ -169,28 +164,23 @@ static int open_node(struct tree *tree, struct draft_node *node, int fd, int fla
                      struct tree_handle **ret_handle)
 {
     _cleanup_close_ int owned_fd = fd;
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
     char path[DRAFT_FD_PATH_SIZE];
-    bool may_change = !handle_is_for_reading(flags);
-    int error = draft_hold(&tree->drafts, node, &hold);
-    if (error == 0 && may_change)
-        error = draft_node_begin_write(&tree->drafts, node);
+    bool may_write = !handle_is_for_reading(flags);
+    int error = draft_node_begin_use(&tree->drafts, node, may_write);
     if (error != 0)
         return error;
     if (owned_fd < 0) {
-        draft_fd_path(hold.fd, path);
+        draft_fd_path(node->fd, path);
         owned_fd = open(path, flags_for_file(flags) & ~(O_NOFOLLOW | O_EXCL));
-        error = owned_fd < 0 ? -errno : 0;
     }
-    /* With O_RDONLY | O_TRUNC, only open(2) itself changes the file. */
-    if (may_change && (error != 0 || (flags & O_ACCMODE) == O_RDONLY))
-        draft_node_end_write(&tree->drafts, node);
-    if (error != 0)
+    if (owned_fd < 0) {
+        error = -errno;
+        draft_node_end_use(&tree->drafts, node, may_write);
         return error;
+    }
     struct draft_handle *draft = handle_new(tree, &draft_handle_ops, sizeof(*draft), flags);
-    draft->hold = hold;
+    draft->node = node;
     draft->fd = TAKE_FD(owned_fd);
-    hold.table = NULL;
     *ret_handle = &draft->base;
     return 0;
 }
@@ -201,32 +191,27 @@ static int open_draft(struct tree *tree, const struct tree_caller *caller, uint6
     return open_node(tree, node_of(tree, ino), -1, flags, ret_handle);
 }
 
-int draft_create_in(struct tree *tree, struct draft_node *parent, const char *name, mode_t mode, int flags,
-                    struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+int draft_create_in(struct tree *tree, const struct draft_node *parent, const char *name, mode_t mode,
+                    int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
 {
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
     struct draft_node *node = NULL;
     struct stat stat;
-    int error = draft_hold(&tree->drafts, parent, &hold);
-    if (error != 0)
-        return error;
-    _cleanup_close_ int fd = openat(hold.fd, name, flags_for_file(flags) | O_CREAT | O_EXCL, mode & 07777);
+    _cleanup_close_ int fd = openat(parent->fd, name, flags_for_file(flags) | O_CREAT | O_EXCL, mode & 07777);
     if (fd >= 0)
         fchmod(fd, mode & 07777); /* the kernel has applied the caller's umask, openat(2) this process's */
     else if (errno == EEXIST && (flags & O_EXCL) == 0)
-        fd = openat(hold.fd, name, flags_for_file(flags));
+        fd = openat(parent->fd, name, flags_for_file(flags));
     if (fd < 0)
         return -errno;
-    error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
+    int error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
     if (error != 0)
         return error;
     error = open_node(tree, node, TAKE_FD(fd), flags, ret_handle);
-    if (error != 0) {
+    if (error != 0)
         draft_node_unref(&tree->drafts, node, 1);
-        return error;
-    }
-    fill_entry(node, &stat, ret_entry);
-    return 0;
+    else
+        fill_entry(node, &stat, ret_entry);
+    return error;
 }
 
 static int create_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
@@ -240,7 +225,7 @@ static int create_draft(struct tree *tree, const struct tree_caller *caller, uin
 
 static int open_draft_dir(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    int fd = draft_node_open_folder(&dir->tree->drafts, node_of(dir->tree, dir->ino));
+    int fd = draft_node_open_folder(node_of(dir->tree, dir->ino));
     if (fd < 0)
         return fd;
     dir->state = fdopendir(fd);
@@ -280,54 +265,44 @@ static void release_draft_dir(struct tree_dir *dir)
 
 static int sync_draft_folder(struct tree *tree, const struct tree_caller *caller, uint64_t folder)
 {
-    _cleanup_close_ int fd = draft_node_open_folder(&tree->drafts, node_of(tree, folder));
+    _cleanup_close_ int fd = draft_node_open_folder(node_of(tree, folder));
     return fd < 0 ? fd : file_sync(fd);
 }
 
 /* ---------------------------------------------------------------- attributes */
 
-static int set_size_by_path(struct tree *tree, struct draft_node *draft, const char *path, off_t size)
+static int set_size(const struct tree_caller *caller, struct tree_handle *handle, const char *path,
+                    off_t size)
 {
-    int error = draft_node_begin_write(&tree->drafts, draft);
-    if (error != 0)
-        return error;
-    if (truncate(path, size) != 0)
-        error = -errno;
-    draft_node_end_write(&tree->drafts, draft);
-    return error;
+    if (handle != NULL)
+        return handle->ops->set_size(handle, caller, size);
+    return truncate(path, size) == 0 ? 0 : -errno;
 }
 
-static int set_node(struct tree *tree, const struct tree_caller *caller, struct draft_node *draft,
-                    struct tree_handle *handle, const struct tree_change *change)
+/* `handle`: the open file through which the attributes are set, or NULL. */
+static int set_file(int fd, const struct tree_caller *caller, struct tree_handle *handle,
+                    const struct tree_change *change)
 {
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
     char path[DRAFT_FD_PATH_SIZE];
     struct stat stat;
-    int error = draft_hold(&tree->drafts, draft, &hold);
-    if (error != 0)
-        return error;
-    if (fstat(hold.fd, &stat) != 0)
+    if (fstat(fd, &stat) != 0)
         return -errno;
     /* A symbolic link has no mode that can be set, and no size. */
     if (S_ISLNK(stat.st_mode) && (change->fields & (TREE_SET_MODE | TREE_SET_SIZE)) != 0)
         return -EOPNOTSUPP;
 
-    draft_fd_path(hold.fd, path);
+    draft_fd_path(fd, path);
     if ((change->fields & TREE_SET_MODE) != 0 && chmod(path, change->mode & 07777) != 0)
         return -errno;
     uid_t uid = (change->fields & TREE_SET_UID) != 0 ? change->uid : (uid_t)-1;
     gid_t gid = (change->fields & TREE_SET_GID) != 0 ? change->gid : (gid_t)-1;
     if ((change->fields & (TREE_SET_UID | TREE_SET_GID)) != 0 &&
-        fchownat(hold.fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) != 0)
+        fchownat(fd, "", uid, gid, AT_EMPTY_PATH | AT_SYMLINK_NOFOLLOW) != 0)
         return -errno;
-    if ((change->fields & TREE_SET_SIZE) != 0) {
-        bool has_handle = handle != NULL && handle->ops->set_size != NULL;
-        error = has_handle ? handle->ops->set_size(handle, caller, change->size)
-                           : set_size_by_path(tree, draft, path, change->size);
-        if (error != 0)
-            return error;
-    }
-    if ((change->fields & TREE_SET_TIMES) != 0 && utimensat(hold.fd, "", change->times, AT_EMPTY_PATH) != 0)
+    int error = (change->fields & TREE_SET_SIZE) != 0 ? set_size(caller, handle, path, change->size) : 0;
+    if (error != 0)
+        return error;
+    if ((change->fields & TREE_SET_TIMES) != 0 && utimensat(fd, "", change->times, AT_EMPTY_PATH) != 0)
         return -errno;
     return 0;
 }
@@ -350,26 +325,31 @@ static int set_draft(struct tree *tree, const struct tree_caller *caller, uint64
         effective.fields &= ~(unsigned int)TREE_SET_UID;
     if (shown->has_gid)
         effective.fields &= ~(unsigned int)TREE_SET_GID;
-    return set_node(tree, caller, node, handle, &effective);
+    bool may_write = (effective.fields & TREE_SET_SIZE) != 0 && handle == NULL;
+    int error = draft_node_begin_use(&tree->drafts, node, may_write);
+    if (error != 0)
+        return error;
+    error = set_file(node->fd, caller, handle, &effective);
+    draft_node_end_use(&tree->drafts, node, may_write);
+    return error;
 }
 
 /* ---------------------------------------------------------------- names made and removed */
 
 static int make_link(struct tree *tree, uint64_t ino, int parent_fd, const char *name)
 {
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
+    struct draft_node *node = node_of(tree, ino);
     char path[DRAFT_FD_PATH_SIZE];
     if (node_kind(ino) != NODE_DRAFT)
         return -EPERM;
-    int error = hold_inode(tree, ino, &hold);
     /* A file that is being handed in must not get another name, by which it could be changed later. */
-    error = error != 0 ? error : draft_node_begin_write(&tree->drafts, hold.node);
+    int error = draft_node_begin_use(&tree->drafts, node, true);
     if (error != 0)
         return error;
     /* AT_SYMLINK_FOLLOW follows only the link in /proc: a symbolic link in drafts/ is itself linked. */
-    draft_fd_path(hold.fd, path);
+    draft_fd_path(node->fd, path);
     error = linkat(AT_FDCWD, path, parent_fd, name, AT_SYMLINK_FOLLOW) == 0 ? 0 : -errno;
-    draft_node_end_write(&tree->drafts, hold.node);
+    draft_node_end_use(&tree->drafts, node, true);
     return error;
 }
 
@@ -398,20 +378,15 @@ static int make_name(struct tree *tree, int parent_fd, const char *name, const s
 static int make_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                       const struct tree_new_entry *what, struct tree_entry *ret)
 {
-    _cleanup_draft_hold_ struct draft_hold parent = {.table = NULL};
-    int error = hold_inode(tree, folder, &parent);
-    error = error != 0 ? error : make_name(tree, parent.fd, name, what);
-    return error != 0 ? error : draft_lookup_in(tree, parent.node, name, ret);
+    const struct draft_node *parent = node_of(tree, folder);
+    int error = make_name(tree, parent->fd, name, what);
+    return error != 0 ? error : draft_lookup_in(tree, parent, name, ret);
 }
 
 static int read_draft_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                            char *ret_target, size_t size)
 {
-    _cleanup_draft_hold_ struct draft_hold hold = {.table = NULL};
-    int error = hold_inode(tree, ino, &hold);
-    if (error != 0)
-        return error;
-    ssize_t len = readlinkat(hold.fd, "", ret_target, size);
+    ssize_t len = readlinkat(node_of(tree, ino)->fd, "", ret_target, size);
     if (len < 0)
         return -errno;
     if ((size_t)len >= size)
@@ -422,37 +397,30 @@ static int read_draft_link(struct tree *tree, const struct tree_caller *caller, 
 
 static int remove_draft_dir(struct tree *tree, uint64_t folder, const char *name)
 {
-    return draft_table_remove(&tree->drafts, node_of(tree, folder), name, AT_REMOVEDIR);
+    return unlinkat(node_of(tree, folder)->fd, name, AT_REMOVEDIR) == 0 ? 0 : -errno;
 }
 
 static int unlink_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                         const char *name)
 {
-    return draft_table_remove(&tree->drafts, node_of(tree, folder), name, 0);
+    return unlinkat(node_of(tree, folder)->fd, name, 0) == 0 ? 0 : -errno;
 }
 
 /* ---------------------------------------------------------------- renames into drafts/ */
 
-static int take_out_item(struct tree *tree, uint64_t folder, const char *name, struct draft_node *new_parent,
-                         const char *new_name, unsigned int flags)
+static int take_out_item(struct tree *tree, uint64_t folder, const char *name,
+                         const struct draft_node *new_parent, const char *new_name, unsigned int flags)
 {
-    _cleanup_draft_hold_ struct draft_hold replaced = {.table = NULL};
-    _cleanup_close_ int dir_fd = draft_node_open_folder(&tree->drafts, new_parent);
-    if (dir_fd < 0)
-        return dir_fd;
-    int error = draft_hold_name(&tree->drafts, new_parent, new_name, &replaced);
-    error = error != 0 ? error : items_take_out(tree, folder, name, dir_fd, new_name, flags);
-    if (error == 0)
-        draft_hold_lose_name(&replaced, new_parent, new_name);
-    return error;
+    _cleanup_close_ int dir_fd = draft_node_open_folder(new_parent);
+    return dir_fd < 0 ? dir_fd : items_take_out(tree, folder, name, dir_fd, new_name, flags);
 }
 
 static int rename_into_drafts(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                               const char *name, uint64_t new_folder, const char *new_name, unsigned int flags)
 {
-    struct draft_node *new_parent = node_of(tree, new_folder);
+    const struct draft_node *new_parent = node_of(tree, new_folder);
     if (node_kind(folder) == NODE_DRAFT)
-        return draft_table_rename(&tree->drafts, node_of(tree, folder), name, new_parent, new_name, flags);
+        return renameat2(node_of(tree, folder)->fd, name, new_parent->fd, new_name, flags) == 0 ? 0 : -errno;
     if (items_is_folder(folder))
         return take_out_item(tree, folder, name, new_parent, new_name, flags);
     return node_refuse_rename(flags);

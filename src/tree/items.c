@@ -509,22 +509,22 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
 
 /* ---------------------------------------------------------------- drafts that are handed in */
 
-/* Writes "drafts/sub/name" for messages to the user; "drafts/name" if the folder's path is not known. */
-static void format_shown_path(struct tree *tree, struct draft_node *folder_node, const char *name,
-                              char ret_path[PATH_MAX])
+/* Returns a path as "drafts/sub/name" (the caller frees it) for messages to the user. */
+static char *format_shown_path(const struct tree *tree, const struct draft_node *folder, const char *name)
 {
-    char folder[PATH_MAX];
-    if (draft_node_path(&tree->drafts, folder_node, folder) != 0)
-        folder[0] = '\0';
-    const char *slash = folder[0] == '\0' ? "" : "/";
-    if (snprintf(ret_path, PATH_MAX, "drafts/%s%s%s", folder, slash, name) >= PATH_MAX)
-        snprintf(ret_path, PATH_MAX, "drafts/%s", name);
+    char fd_path[DRAFT_FD_PATH_SIZE];
+    draft_fd_path(tree->drafts.root.fd, fd_path);
+    _cleanup_free_ char *root = g_file_read_link(fd_path, NULL);
+    draft_fd_path(folder->fd, fd_path);
+    _cleanup_free_ char *path = g_file_read_link(fd_path, NULL);
+    bool is_below = root != NULL && path != NULL && g_str_has_prefix(path, root);
+    return g_strdup_printf("drafts%s/%s", is_below ? path + strlen(root) : "", name);
 }
 
-static int hand_in_file(struct tree *tree, const struct tree_caller *caller, struct draft_node *parent,
+static int hand_in_file(struct tree *tree, const struct tree_caller *caller, const struct draft_node *parent,
                         const char *name, const struct hand_in *to, const char *shown_path)
 {
-    _cleanup_close_ int dir_fd = draft_node_open_folder(&tree->drafts, parent);
+    _cleanup_close_ int dir_fd = draft_node_open_folder(parent);
     if (dir_fd < 0)
         return dir_fd;
     struct outbox_stat stat;
@@ -541,28 +541,21 @@ static int hand_in_file(struct tree *tree, const struct tree_caller *caller, str
 int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   const struct hand_in *to)
 {
-    _cleanup_draft_hold_ struct draft_hold draft = {.table = NULL};
-    struct draft_node *parent = draft_table_node(&tree->drafts, node_number(folder));
+    const struct draft_node *parent = draft_table_node(&tree->drafts, node_number(folder));
     struct draft_node *node = NULL;
     struct stat stat;
-    char shown_path[PATH_MAX];
     int error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
     if (error != 0)
         return error;
-    error = draft_hold(&tree->drafts, node, &draft);
-    draft_node_unref(&tree->drafts, node, 1);
-    if (error != 0)
-        return error;
-    format_shown_path(tree, parent, name, shown_path);
+    _cleanup_free_ char *shown_path = format_shown_path(tree, parent, name);
     error = draft_node_begin_move(&tree->drafts, node, caller->cancel);
-    if (error == -EBUSY)
+    if (error == 0) {
+        error = hand_in_file(tree, caller, parent, name, to, shown_path);
+        draft_node_end_move(&tree->drafts, node, error == 0);
+    } else if (error == -EBUSY) {
         events_report(tree, EVENT_REFUSED, shown_path, "the file is being written, mapped or moved");
-    if (error != 0)
-        return error;
-    error = hand_in_file(tree, caller, parent, name, to, shown_path);
-    draft_node_end_move(&tree->drafts, node, error == 0);
-    if (error == 0)
-        draft_hold_lose_name(&draft, parent, name);
+    }
+    draft_node_unref(&tree->drafts, node, 1);
     return error;
 }
 

@@ -626,13 +626,15 @@ static int unlink_in_maildir(struct tree *tree, const struct tree_caller *caller
     if (!is_local(folder, name))
         return -EPERM;
     int error = local_path(tree, folder, name, path);
-    return error != 0 ? error : draft_table_remove(&tree->drafts, &tree->maildir->root, path, 0);
+    if (error == 0 && unlinkat(tree->maildir->dir_fd, path, 0) != 0)
+        error = -errno;
+    return error;
 }
 
 static int rename_local(struct tree *tree, uint64_t parent, const char *name, uint64_t new_parent,
                         const char *new_name, unsigned int flags)
 {
-    struct draft_node *root = &tree->maildir->root;
+    int dir_fd = tree->maildir->dir_fd;
     char path[LOCAL_PATH_SIZE];
     char new_path[LOCAL_PATH_SIZE];
     struct stat stat;
@@ -647,7 +649,9 @@ static int rename_local(struct tree *tree, uint64_t parent, const char *name, ui
     /* A local file from another folder counts towards LOCAL_MAX unless it replaces a file. */
     if (parent != new_parent && fstatat(fd, new_name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
         error = check_local_room(tree, new_parent);
-    return error != 0 ? error : draft_table_rename(&tree->drafts, root, path, root, new_path, flags);
+    if (error == 0 && renameat2(dir_fd, path, dir_fd, new_path, flags) != 0)
+        error = -errno;
+    return error;
 }
 
 static int rename_into_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,

@@ -336,9 +336,10 @@ void status_count_event(struct tree *tree, const struct event *event);
  * number that users see; `ino` is the number in the filesystem below. */
 uint64_t draft_shown_ino(ino_t ino);
 /* Like tree_lookup() and tree_create(), but the folder is given by its node. Both wait for the disk. */
-int draft_lookup_in(struct tree *tree, struct draft_node *parent, const char *name, struct tree_entry *ret);
-int draft_create_in(struct tree *tree, struct draft_node *parent, const char *name, mode_t mode, int flags,
-                    struct tree_entry *ret_entry, struct tree_handle **ret_handle);
+int draft_lookup_in(struct tree *tree, const struct draft_node *parent, const char *name,
+                    struct tree_entry *ret);
+int draft_create_in(struct tree *tree, const struct draft_node *parent, const char *name, mode_t mode,
+                    int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
 
 enum {
     INBOX_LISTED_WITH_ATTRIBUTES = 100 * 1000, /* emails of an inbox that are listed so at first */
@@ -368,7 +369,7 @@ bool items_is_folder(uint64_t ino);
 
 /* Hands in the draft `name` in a folder of drafts/: it becomes an item of the outbox. Waits for the disk.
  * Return: 0; -EBUSY when the draft is open for writing or being moved; -EINTR when cancelled; -errno as
- * draft_table_find(), draft_hold() and outbox_hand_in(). */
+ * draft_table_find() and outbox_hand_in(). */
 int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   const struct hand_in *to);
 /* Moves an item out of the outbox, into the folder `dir_fd`. Waits for the disk. Return: as
