@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <glib.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -146,17 +147,14 @@ static int take_text(struct strbuf *text, char **ret_text)
     return 0;
 }
 
-static int decode_words(const struct strbuf *flat, char **ret_text)
+static int decode_words(const char *plain, size_t len, char **ret_text)
 {
-    if (flat->error != 0)
-        return flat->error;
-    size_t max_bytes = GROWTH_MAX * (flat->len + 1);
+    size_t max_bytes = GROWTH_MAX * (len + 1);
     __attribute__((cleanup(decoding_release))) struct decoding decoding = {
         .text = STRBUF_INIT(max_bytes),
         .bytes = STRBUF_INIT(max_bytes),
     };
-    const char *plain = strbuf_str(flat);
-    const char *end = plain + flat->len;
+    const char *end = plain + len;
     bool has_no_end = false;
     struct encoded_word word;
     for (const char *at = plain; (at = memchr(at, '=', (size_t)(end - at))) != NULL;) {
@@ -184,7 +182,7 @@ static int decode_words(const struct strbuf *flat, char **ret_text)
 
 static int decode_stripped(const struct strbuf *flat, char **ret_text)
 {
-    int error = decode_words(flat, ret_text);
+    int error = flat->error != 0 ? flat->error : decode_words(strbuf_str(flat), flat->len, ret_text);
     if (error == 0)
         g_strstrip(*ret_text);
     return error;
@@ -253,20 +251,9 @@ const char *header_text_skip_comment(const char *text)
     return NULL;
 }
 
-/* ---- parameters */
-
-/* A parameter has one piece, or several with numbers: "filename*0". */
-struct piece {
-    const char *value; /* NULL if there is no piece of this number */
-    size_t len;
-    bool is_escaped; /* RFC 2231: has "%" and hexadecimal digits; the first piece begins with the charset */
-};
-
-struct parameter {
-    struct piece plain; /* the parameter without a star in its name */
-    struct piece pieces[PIECES_MAX];
-    size_t max_bytes; /* bound for all pieces together: the length of the header's value */
-};
+/* ---- parameters: "filename=", or pieces "filename*0=", "filename*1=". A piece "filename*0*=" (or
+ * "filename*=", if it is the only one) has bytes escaped by "%", and the first piece then begins with their
+ * charset. */
 
 static const char *skip_blank(const char *at, const char *end)
 {
@@ -296,121 +283,94 @@ static const char *skip_to_semicolon(const char *at, const char *end)
     return at;
 }
 
-/* Finds the piece by the text between name and "=": "", "*", "*2" or "*2*"; returns NULL for another text. */
-static struct piece *find_piece(struct parameter *parameter, const char *suffix, const char *end)
+static void free_string(void *string)
 {
-    bool is_escaped = false;
-    size_t number = 0;
-    if (suffix == end)
-        return &parameter->plain;
-    if (*suffix++ != '*')
-        return NULL;
-    if (suffix == end)
-        is_escaped = true;
-    else if (!g_ascii_isdigit(*suffix))
-        return NULL;
-    for (; suffix < end && g_ascii_isdigit(*suffix) && number < PIECES_MAX; suffix++)
-        number = number * 10 + (size_t)(*suffix - '0');
-    if (suffix < end && *suffix == '*') {
-        is_escaped = true;
-        suffix++;
-    }
-    if (suffix != end || number >= PIECES_MAX)
-        return NULL;
-    if (parameter->pieces[number].value == NULL)
-        parameter->pieces[number].is_escaped = is_escaped;
-    return &parameter->pieces[number];
+    g_string_free(string, true);
 }
 
-static void read_parameter(struct parameter *parameter, const char *at, const char *end, const char *name)
+/* Copies a value without its quotes, folds and tabs. */
+static GString *unquote(const char *at, const char *end)
 {
-    size_t name_len = strlen(name);
-    const char *equals = memchr(at, '=', (size_t)(end - at));
-    if (equals == NULL || (size_t)(equals - at) < name_len || g_ascii_strncasecmp(at, name, name_len) != 0)
-        return;
-    const char *name_end = equals;
-    while (name_end > at + name_len && character_is_blank(name_end[-1]))
-        name_end--;
-    struct piece *piece = find_piece(parameter, at + name_len, name_end);
-    if (piece == NULL || piece->value != NULL)
-        return;
-    const char *value = skip_blank(equals + 1, end);
-    if (value < end && *value == '"')
-        end = skip_quoted(value, end);
-    else
-        while (end > value && character_is_blank(end[-1]))
-            end--;
-    piece->value = value;
-    piece->len = (size_t)(end - value);
-}
-
-/* Appends a piece without its quotes and folds. */
-static void append_piece(struct strbuf *flat, const struct piece *piece)
-{
-    const char *at = piece->value;
-    const char *end = at + piece->len;
+    GString *text = g_string_new(NULL);
     bool is_quoted = at < end && *at == '"';
+    if (is_quoted)
+        end = skip_quoted(at, end);
+    while (!is_quoted && end > at && character_is_blank(end[-1]))
+        end--;
     for (at += is_quoted; at < end; at++) {
         bool is_pair = is_quoted && *at == '\\' && at + 1 < end && (at[1] == '"' || at[1] == '\\');
         at += is_pair;
         if (*at != '\r' && *at != '\n')
-            strbuf_append_char(flat, *at == '\t' ? ' ' : *at);
+            g_string_append_c(text, *at == '\t' ? ' ' : *at);
     }
+    return text;
 }
 
-/* Decodes pieces of which at least one is escaped. The pieces are joined before the charset of the first
- * piece is applied, since a character may begin in one piece and end in the next. */
-static int decode_pieces(const struct parameter *parameter, char **ret_text)
+/* Collects the values of the parameters whose names begin with `name`. The keys are the rest of each name:
+ * "",
+ * "*", "*2", "*2*". The first of two parameters with the same name counts. */
+static GHashTable *collect_pieces(const char *value, const char *end, const char *name)
 {
-    const struct piece *pieces = parameter->pieces;
-    _cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT(parameter->max_bytes);
-    _cleanup_strbuf_ struct strbuf charset = STRBUF_INIT(parameter->max_bytes);
-    for (size_t i = 0; i < PIECES_MAX && pieces[i].value != NULL; i++) {
-        _cleanup_strbuf_ struct strbuf flat = STRBUF_INIT(pieces[i].len);
-        append_piece(&flat, &pieces[i]);
-        const char *at = strbuf_str(&flat);
-        const char *label_end = i == 0 ? strchr(at, '\'') : NULL;
-        const char *language_end = label_end == NULL ? NULL : strchr(label_end + 1, '\'');
-        if (pieces[i].is_escaped && language_end != NULL) {
-            strbuf_append(&charset, at, (size_t)(label_end - at));
-            at = language_end + 1;
-        }
-        size_t len = flat.len - (size_t)(at - strbuf_str(&flat));
-        if (pieces[i].is_escaped)
-            append_escaped(&bytes, at, len, '%');
-        else
-            strbuf_append(&bytes, at, len);
-        if (flat.error != 0)
-            return flat.error;
-    }
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(GROWTH_MAX * (bytes.len + 1));
-    if (bytes.error == 0 && charset.error == 0)
-        charset_append_utf8(&text, strbuf_str(&charset), charset.len, strbuf_str(&bytes), bytes.len,
-                            CHARSET_REPLACE);
-    return bytes.error != 0 ? bytes.error : take_text(&text, ret_text);
-}
-
-int header_text_decode_parameter(const char *value, size_t len, const char *name, char **ret_text)
-{
-    struct parameter parameter = {.max_bytes = len};
-    const char *end = value + len;
+    GHashTable *pieces = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, free_string);
+    size_t name_len = strlen(name);
     for (const char *at = skip_to_semicolon(value, end); at < end;) {
         at = skip_blank(at + 1, end);
         const char *next = skip_to_semicolon(at, end);
-        read_parameter(&parameter, at, next, name);
+        const char *equals = memchr(at, '=', (size_t)(next - at));
+        const char *rest = at + name_len;
+        if (equals != NULL && rest <= equals && g_ascii_strncasecmp(at, name, name_len) == 0) {
+            g_autofree char *key = g_strchomp(g_strndup(rest, (size_t)(equals - rest)));
+            if (!g_hash_table_contains(pieces, key))
+                g_hash_table_insert(pieces, g_steal_pointer(&key),
+                                    unquote(skip_blank(equals + 1, next), next));
+        }
         at = next;
     }
-    /* If a sender writes the parameter with and without pieces, the pieces have the better text. */
-    const struct piece *pieces = parameter.pieces;
-    _cleanup_strbuf_ struct strbuf flat = STRBUF_INIT(parameter.max_bytes);
-    for (size_t i = 0; i < PIECES_MAX && pieces[i].value != NULL; i++) {
-        if (pieces[i].is_escaped)
-            return decode_pieces(&parameter, ret_text);
-        append_piece(&flat, &pieces[i]);
+    return pieces;
+}
+
+static const GString *find_piece(GHashTable *pieces, unsigned int number, bool *ret_is_escaped)
+{
+    char key[16];
+    snprintf(key, sizeof(key), "*%u*", number);
+    const GString *piece = g_hash_table_lookup(pieces, key);
+    if (piece == NULL && number == 0)
+        piece = g_hash_table_lookup(pieces, "*");
+    *ret_is_escaped = piece != NULL;
+    key[strlen(key) - 1] = '\0';
+    return piece != NULL ? piece : g_hash_table_lookup(pieces, key);
+}
+
+/* If a sender writes the parameter with and without pieces, the pieces have the better text. */
+int header_text_decode_parameter(const char *value, size_t len, const char *name, char **ret_text)
+{
+    g_autoptr(GHashTable) pieces = collect_pieces(value, value + len, name);
+    _cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT(len);
+    bool is_escaped = false;
+    const GString *piece = find_piece(pieces, 0, &is_escaped);
+    if (piece == NULL) {
+        const GString *plain = g_hash_table_lookup(pieces, "");
+        return plain == NULL ? -ENOENT : decode_words(plain->str, plain->len, ret_text);
     }
-    if (pieces[0].value == NULL && parameter.plain.value == NULL)
-        return -ENOENT;
-    if (pieces[0].value == NULL)
-        append_piece(&flat, &parameter.plain);
-    return decode_words(&flat, ret_text);
+    const char *charset = is_escaped ? piece->str : NULL;
+    const char *charset_end = is_escaped ? strchr(charset, '\'') : NULL;
+    const char *language_end = charset_end != NULL ? strchr(charset_end + 1, '\'') : NULL;
+    size_t begin = language_end != NULL ? (size_t)(language_end + 1 - charset) : 0;
+    for (unsigned int i = 0; piece != NULL && i < PIECES_MAX; begin = 0) {
+        if (is_escaped)
+            append_escaped(&bytes, piece->str + begin, piece->len - begin, '%');
+        else
+            strbuf_append(&bytes, piece->str, piece->len);
+        piece = find_piece(pieces, ++i, &is_escaped);
+    }
+    if (bytes.error != 0)
+        return bytes.error;
+    if (charset == NULL)
+        return decode_words(strbuf_str(&bytes), bytes.len, ret_text);
+    /* The pieces are joined before the charset is applied: a character may begin in one and end in the next.
+     */
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(GROWTH_MAX * (bytes.len + 1));
+    size_t charset_len = language_end != NULL ? (size_t)(charset_end - charset) : 0;
+    charset_append_utf8(&text, charset, charset_len, strbuf_str(&bytes), bytes.len, CHARSET_REPLACE);
+    return take_text(&text, ret_text);
 }
