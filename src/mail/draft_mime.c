@@ -158,7 +158,7 @@ struct header_section {
 static const struct header *find_header(struct span name)
 {
     for (size_t i = 0; i < ARRAY_LEN(headers); i++)
-        if (strlen(headers[i].name) == name.len && strncasecmp(headers[i].name, name.bytes, name.len) == 0)
+        if (span_is(name, headers[i].name))
             return &headers[i];
     return NULL;
 }

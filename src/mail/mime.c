@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/character.h"
 #include "base/cleanup.h"
@@ -86,7 +85,7 @@ bool mime_next_field(struct span *header, const char *name, struct span *ret_val
 {
     struct mime_field field;
     while (mime_take_field(header, &field)) {
-        if (field.name.len == strlen(name) && strncasecmp(field.name.bytes, name, field.name.len) == 0) {
+        if (span_is(field.name, name)) {
             *ret_value = field.value;
             return true;
         }
@@ -109,8 +108,7 @@ int mime_read_parameter(struct span header, const char *field, const char *param
     return error == -ENOENT ? 0 : error;
 }
 
-/* Returns the token (RFC 2045 section 5.1, but "/" may be part of it) at the beginning of a value. */
-static struct span first_token(struct span value)
+struct span mime_first_token(struct span value)
 {
     while (value.len > 0 && (g_ascii_isspace(value.bytes[0]) || value.bytes[0] == '"'))
         span_skip(&value, 1);
@@ -124,7 +122,7 @@ static struct span first_token(struct span value)
 /* A Content-Type without a subtype counts as absent (RFC 2045 section 5.2). */
 void mime_read_type(struct span header, const char *without, char ret_type[MIME_TYPE_SIZE])
 {
-    struct span type = first_token(mime_find_field(header, "Content-Type"));
+    struct span type = mime_first_token(mime_find_field(header, "Content-Type"));
     const char *slash = type.len > 0 ? memchr(type.bytes, '/', type.len) : NULL;
     const char *in_place = NULL;
     if (slash == NULL)
@@ -251,9 +249,7 @@ static int read_file_name(struct span header, char **ret_name)
 /* A file name counts only within a multipart, since some programs also name a message that is one text. */
 int mime_is_file(const struct mime_entity *leaf)
 {
-    struct span disposition = first_token(mime_find_field(leaf->header, "Content-Disposition"));
-    if (disposition.len == strlen("attachment") &&
-        strncasecmp(disposition.bytes, "attachment", disposition.len) == 0)
+    if (span_is(mime_first_token(mime_find_field(leaf->header, "Content-Disposition")), "attachment"))
         return 1;
     _cleanup_free_ char *name = NULL;
     int error = leaf->depth > 0 ? read_file_name(leaf->header, &name) : 0;
@@ -323,8 +319,6 @@ static bool choose_as_text(struct mime_entity *leaf, enum mime_role role)
             unsigned int *place = role == MIME_HTML ? &around->html_part : &around->plain_part;
             if (!is_alternative && !is_related)
                 continue;
-            if (around->has_usual_text && role == MIME_PLAIN && !mime_has_type(leaf, "text/plain"))
-                return false;
             if (*place != 0 && *place != child->number)
                 return false;
             if (notes)
@@ -356,7 +350,7 @@ static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
         return found;
     /* A type without a subtype, such as "pdf", means text (RFC 2045 section 5.2), but a file of this type may
      * hold any bytes. */
-    struct span type = first_token(mime_find_field(leaf->header, "Content-Type"));
+    struct span type = mime_first_token(mime_find_field(leaf->header, "Content-Type"));
     if (found > 0 && type.len > 0 && memchr(type.bytes, '/', type.len) == NULL)
         strcpy(leaf->type, MIME_TYPE_OF_BYTES);
     if (found > 0 || !choose_as_text(leaf, role))
@@ -379,21 +373,6 @@ static int read_without_parts(const struct reading *reading, struct mime_entity 
     return read_leaf(reading, entity);
 }
 
-/* Returns true if one of the parts is plain text, HTML or a multipart. */
-static bool has_usual_part(struct mime_parts parts)
-{
-    struct mime_entity child = {0};
-    struct span part;
-    while (mime_next_part(&parts, &part)) {
-        mime_split(part, &child.header, &child.body);
-        mime_read_type(child.header, "text/plain", child.type);
-        if (mime_has_type(&child, "text/plain") || mime_has_type(&child, "text/html") ||
-            mime_has_type(&child, "multipart/"))
-            return true;
-    }
-    return false;
-}
-
 static int read_multipart(struct reading *reading, struct mime_entity *entity)
 {
     struct mime_parts parts;
@@ -403,7 +382,6 @@ static int read_multipart(struct reading *reading, struct mime_entity *entity)
     if (result != 0)
         return result;
     mime_parts_init(&parts, entity->body, entity->boundary != NULL ? g_strchomp(entity->boundary) : "");
-    entity->has_usual_text = mime_has_type(entity, "multipart/alternative") && has_usual_part(parts);
     while (result == 0 && mime_next_part(&parts, &part)) {
         bool is_cut_off = !parts.is_closed && parts.rest.len == 0;
         if (is_cut_off)

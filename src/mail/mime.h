@@ -23,6 +23,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
+#include <strings.h>
 
 struct span {
     const char *bytes;
@@ -38,6 +39,12 @@ static inline void span_skip(struct span *span, size_t len)
 static inline bool span_begins_with(struct span span, const char *prefix)
 {
     return span.len >= strlen(prefix) && memcmp(span.bytes, prefix, strlen(prefix)) == 0;
+}
+
+/* Compares without regard to the case of ASCII letters. */
+static inline bool span_is(struct span span, const char *text)
+{
+    return span.len == strlen(text) && strncasecmp(span.bytes, text, span.len) == 0;
 }
 
 /* ---------------------------------------------------------------- header sections */
@@ -68,6 +75,9 @@ bool mime_next_field(struct span *header, const char *name, struct span *ret_val
 
 /* Returns the value of the first field of this name; empty if there is none. */
 struct span mime_find_field(struct span header, const char *name);
+
+/* Returns the token (RFC 2045 section 5.1, but "/" may be part of it) at the beginning of a value. */
+struct span mime_first_token(struct span value);
 
 /* Decodes a parameter of a field (header_text.h) from the first 64 KiB of the field. *ret_text is NULL if the
  * field lacks the parameter; the caller frees. Return: 0 or -ENOMEM. */
@@ -125,8 +135,6 @@ struct mime_entity {
     unsigned int number;        /* position among the parts of `around`, from 1 */
     struct mime_entity *around; /* the multipart that holds the entity; NULL for the whole message */
     char *boundary;             /* boundary of a multipart, or NULL */
-    bool has_usual_text; /* a part of this multipart/alternative is plain text, HTML or a multipart; a part of
-                            another text type, such as text/enriched, then does not give the plain text */
     unsigned int plain_part; /* number of the part that gives a multipart/alternative its plain text, or 0 */
     unsigned int html_part;  /* number of the part that gives a multipart/alternative or /related its HTML */
 };

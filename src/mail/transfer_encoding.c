@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/cleanup.h"
 
@@ -38,36 +37,18 @@ static const struct transfer_encoding {
     const char *name;
     GMimeContentEncoding encoding;
 } transfer_encodings[] = {
-    {"", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"7bit", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"7bits", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"7-bit", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"8bit", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"8bits", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"8-bit", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"binary", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"base64", GMIME_CONTENT_ENCODING_BASE64},
-    {"quoted-printable", GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE},
-    {"uuencode", GMIME_CONTENT_ENCODING_UUENCODE},
-    {"x-uuencode", GMIME_CONTENT_ENCODING_UUENCODE},
-    {"uue", GMIME_CONTENT_ENCODING_UUENCODE},
-    {"x-uue", GMIME_CONTENT_ENCODING_UUENCODE},
+    {"", GMIME_CONTENT_ENCODING_DEFAULT},      {"7bit", GMIME_CONTENT_ENCODING_DEFAULT},
+    {"7bits", GMIME_CONTENT_ENCODING_DEFAULT}, {"7-bit", GMIME_CONTENT_ENCODING_DEFAULT},
+    {"8bit", GMIME_CONTENT_ENCODING_DEFAULT},  {"8bits", GMIME_CONTENT_ENCODING_DEFAULT},
+    {"8-bit", GMIME_CONTENT_ENCODING_DEFAULT}, {"binary", GMIME_CONTENT_ENCODING_DEFAULT},
+    {"base64", GMIME_CONTENT_ENCODING_BASE64}, {"quoted-printable", GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE},
 };
 
 static const struct transfer_encoding *find_encoding(struct span header)
 {
-    static const char before[] = " \t\r\n\"";
-    static const char after[] = " \t\r\n\";,(";
-    struct span value = mime_find_field(header, "Content-Transfer-Encoding");
-    size_t start = 0;
-    while (start < value.len && strchr(before, value.bytes[start]) != NULL)
-        start++;
-    size_t end = start;
-    while (end < value.len && strchr(after, value.bytes[end]) == NULL)
-        end++;
+    struct span name = mime_first_token(mime_find_field(header, "Content-Transfer-Encoding"));
     for (size_t i = 0; i < ARRAY_LEN(transfer_encodings); i++)
-        if (strlen(transfer_encodings[i].name) == end - start &&
-            strncasecmp(transfer_encodings[i].name, value.bytes + start, end - start) == 0)
+        if (span_is(name, transfer_encodings[i].name))
             return &transfer_encodings[i];
     return NULL;
 }
@@ -83,7 +64,7 @@ int transfer_encoding_decode(struct span header, struct span content, bool is_st
 {
     const struct transfer_encoding *found = find_encoding(header);
     GMimeContentEncoding encoding = found != NULL ? found->encoding : GMIME_CONTENT_ENCODING_DEFAULT;
-    if (is_strict && (found == NULL || encoding == GMIME_CONTENT_ENCODING_UUENCODE))
+    if (is_strict && found == NULL)
         return -ENOTSUP;
     if (is_strict && encoding == GMIME_CONTENT_ENCODING_BASE64 &&
         !is_whole_base64(content.bytes, content.len)) {
@@ -97,10 +78,6 @@ int transfer_encoding_decode(struct span header, struct span content, bool is_st
         *ret_words = "the quoted-printable text is cut off";
         return -EBADMSG;
     }
-    /* GMime does not skip the lines up to "begin MODE NAME" (POSIX, uuencode(1)). */
-    bool is_after_begin = encoding != GMIME_CONTENT_ENCODING_UUENCODE;
-    while (!is_after_begin && content.len > 0)
-        is_after_begin = span_begins_with(mime_take_line(&content), "begin ");
     GMimeEncoding state;
     g_mime_encoding_init_decode(&state, encoding);
     char *decoded = malloc(g_mime_encoding_outlen(&state, content.len) + 1);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Transfer encodings of MIME parts: RFC 2045 section 6, and the older uuencode. Misspelt names that are
- * common in mail are accepted, such as "8bits" and "quoted-printable;".
+ * Transfer encodings of MIME parts (RFC 2045 section 6). Misspelt names that are common in mail are accepted,
+ * such as "8bits" and "quoted-printable;".
  */
 #ifndef INBOXFS_MAIL_TRANSFER_ENCODING_H
 #define INBOXFS_MAIL_TRANSFER_ENCODING_H
@@ -16,7 +16,7 @@
 const char *transfer_encoding_name(struct span header);
 
 /* Decodes content by the header section of its part. *ret_bytes is NUL-terminated; the caller frees. Return:
- * 0 or -ENOMEM; with `is_strict` also -ENOTSUP (uuencode, or an unknown encoding) and -EBADMSG (damaged
+ * 0 or -ENOMEM; with `is_strict` also -ENOTSUP (an unknown encoding) and -EBADMSG (damaged
  * content; *ret_words, static, name the damage). Without `is_strict`, damage is skipped, and an unknown
  * encoding counts as none. */
 int transfer_encoding_decode(struct span header, struct span content, bool is_strict, char **ret_bytes,
