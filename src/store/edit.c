@@ -263,15 +263,8 @@ static int refuse_mark(struct store *store, const struct email_view *email, cons
 static bool put_marked_record(struct index *index, uint32_t inbox, const char *id,
                               const struct email_record *record)
 {
-    enum index_put put;
-    _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));
-    if (batch == NULL || record->key == NULL || strcmp(record->key, id) != 0)
-        return false;
-    int error = index_put_email(index, batch, inbox, record, &put);
-    if (error == 0)
-        error = email_batch_flush(batch, index);
-    email_batch_release(batch);
-    return error == 0;
+    return record->key != NULL && strcmp(record->key, id) == 0 &&
+           index_put_one_email(index, inbox, record) == 0;
 }
 
 /* Syncs the inbox of a marked email, to get its new record. Waits at most until `until_ms`, since the kernel
@@ -346,21 +339,13 @@ void store_hide_sent(struct store *store, const char *id)
 {
     struct service_capabilities capabilities;
     struct email_record record = {.key = NULL};
-    enum index_put put;
     store->service->ops->get_capabilities(store->service, &capabilities);
     /* If the service has no list of sent mail, there is nothing to hide. */
     if (capabilities.inbox_list == CAPABILITY_ABSENT || capabilities.outbound == CAPABILITY_ABSENT)
         return;
-    _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));
-    if (batch == NULL || make_sent_record(store, id, &record) != 0)
+    if (make_sent_record(store, id, &record) != 0)
         return;
     record.is_quarantined = true;
-    int error;
-    do { /* -EAGAIN: another thread took the name */
-        error = index_put_email(&store->index, batch, STORE_SENT, &record, &put);
-        if (error == 0)
-            error = email_batch_flush(batch, &store->index);
-    } while (error == -EAGAIN);
+    (void)index_put_one_email(&store->index, STORE_SENT, &record);
     email_record_release(&record);
-    email_batch_release(batch);
 }

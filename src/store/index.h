@@ -42,7 +42,7 @@ enum {
 };
 
 struct email_entry {
-    uint64_t record;  /* number of its record (cache.h) */
+    uint64_t record;  /* number of its record (cache.h); 0: the email was never shown */
     const char *name; /* followed by the number and the key: email_table_copy_name() */
     int64_t date_ms;
     int64_t seen_ms; /* when this record was first seen, or when the email was removed */
@@ -50,6 +50,7 @@ struct email_entry {
     uint32_t line_len;   /* bytes of the line in index.jsonl, without the name */
     uint32_t seen_in;    /* the last listing that had the email; protected by write_lock alone */
     uint32_t missing_ms; /* when a complete list first lacked the email (monotonic), or 0; under write_lock */
+    uint32_t batch;      /* number of the last batch that had the email; protected by write_lock alone */
     uint32_t inbox : 24; /* number of its inbox, at most STORE_SENT */
     bool is_gone : 1;
     bool is_quarantined : 1; /* the service holds the email back, so it is not listed with the others */
@@ -156,6 +157,7 @@ struct index {
     struct index_size max;          /* bounds of `size`; constant */
     uint64_t next_record;           /* the number of the next record; protected by write_lock */
     uint32_t last_listing;          /* the last number from index_begin_listing(); protected by write_lock */
+    uint32_t last_batch;            /* number of the last batch; protected by write_lock */
     bool is_first_sync_unsaved;     /* is_first_sync_done is not in the cache; protected by write_lock */
     atomic_bool is_first_sync_done; /* store_knows_all_mail() */
     atomic_uint open_jsonl_files;   /* number of open index.jsonl files; records are deleted only while 0 */

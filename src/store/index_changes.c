@@ -15,57 +15,6 @@
 #include "mail/file_name.h"
 #include "store/search_index.h"
 
-/* ---------------------------------------------------------------- batches of emails */
-
-void email_batch_release(struct email_batch *batch)
-{
-    strbuf_release(&batch->json);
-    g_clear_pointer(&batch->taken, g_hash_table_unref);
-}
-
-static bool batch_contains(const struct email_batch *batch, const char *name_or_key)
-{
-    return batch->len > 0 && g_hash_table_contains(batch->taken, name_or_key);
-}
-
-/* `known` is the email's entry, or NULL for a new email, whose name is `name`. */
-static int email_batch_add_locked(struct email_batch *batch, struct index *index, enum index_put put,
-                                  uint32_t number, const struct email_record *record,
-                                  const struct email_entry *known, const char *name)
-{
-    struct batch_item *item = &batch->items[batch->len];
-    int64_t date_ms = known != NULL ? known->date_ms : clock_realtime_ms(index->clock);
-    *item = (struct batch_item){
-        .put = put,
-        .number = number,
-        .offset = batch->json.len,
-        .entry =
-            {
-                .name =
-                    known != NULL ? known->name : email_table_copy_name(&index->emails, name, record->key),
-                .date_ms = record->has_date ? record->date_ms : date_ms,
-                .json_len = (uint32_t)record->json_len,
-                .line_len = (uint32_t)record->line_len,
-                .inbox = batch->inbox & STORE_SENT,
-                .seen_in = batch->listing != 0 ? batch->listing : index->last_listing,
-                .is_quarantined = record->is_quarantined,
-            },
-    };
-    if (item->entry.name == NULL)
-        return -ENOMEM;
-    if (batch->taken == NULL) {
-        batch->json = STRBUF_INIT(EMAIL_BATCH_MAX_BYTES + EMAIL_RECORD_MAX_BYTES);
-        batch->taken = g_hash_table_new(hash_string, g_str_equal);
-    }
-    int error = strbuf_append(&batch->json, record->json, record->json_len);
-    if (error != 0)
-        return error;
-    g_hash_table_add(batch->taken, (char *)item->entry.name);
-    g_hash_table_add(batch->taken, (char *)email_entry_key(&item->entry));
-    batch->len++;
-    return 0;
-}
-
 /* ---------------------------------------------------------------- flushing */
 
 static int write_item(struct connection *connection, const struct email_batch *batch,
@@ -88,7 +37,7 @@ static int write_item(struct connection *connection, const struct email_batch *b
     int error = cache_add_record(connection, row.record, batch->json.data + item->offset, row.json_len);
     if (error == 0)
         error = cache_put_email(connection, &row);
-    if (error == 0 && before != NULL)
+    if (error == 0 && before->record != 0)
         error = cache_add_replaced(connection, before->record);
     if (error == 0 && row.inbox != STORE_SENT)
         error = search_index_add_pending(connection, row.number);
@@ -104,57 +53,30 @@ static int write_batch(struct email_batch *batch, struct index *index, struct in
     if (inbox->is_unsaved)
         error = cache_put_inbox(connection, &inbox->row);
     for (size_t i = 0; i < batch->len && error == 0; i++) {
-        batch->items[i].entry.record = index->next_record++;
-        batch->items[i].entry.seen_ms = now_ms;
-        error = write_item(connection, batch, index, &batch->items[i]);
+        struct batch_item *item = &batch->items[i];
+        item->is_new = email_table_find(&index->emails, item->number)->record == 0;
+        item->entry.record = index->next_record++;
+        item->entry.seen_ms = now_ms;
+        error = write_item(connection, batch, index, item);
     }
     error = cache_end_write(index->cache, error);
     inbox->is_unsaved = inbox->is_unsaved && error != 0;
     return error;
 }
 
-static void show_item(struct index *index, struct inbox *inbox, const struct email_batch *batch,
-                      const struct batch_item *item)
+static void show_item(struct index *index, struct inbox *inbox, const struct batch_item *item)
 {
     struct email_entry *known = email_table_find(&index->emails, item->number);
+    struct email_entry entry = item->entry;
     inbox->emails.changes++;
-    index->size.bytes += item->entry.json_len;
-    if (known == NULL) {
-        index->size.emails++;
-        (void)email_table_add(&index->emails, &inbox->emails, item->number, &item->entry);
-        return;
-    }
     index->size.bytes -= known->json_len;
+    index->size.bytes += entry.json_len;
+    index->size.emails += item->is_new;
     email_list_add_to_sums(&inbox->emails, known, -1);
-    uint32_t seen_in = batch->listing != 0 ? batch->listing : known->seen_in;
-    uint32_t missing_ms = batch->listing != 0 ? 0 : known->missing_ms;
-    *known = item->entry;
-    known->seen_in = seen_in;
-    known->missing_ms = missing_ms;
+    entry.seen_in = known->seen_in; /* another listing may have had the email meanwhile */
+    entry.missing_ms = known->missing_ms;
+    *known = entry;
     email_list_add_to_sums(&inbox->emails, known, 1);
-}
-
-/* Gives numbers to new emails. An email that another thread has added since index_put_email() is not new.
- * Return: 0; -EAGAIN when another email got one of the names. */
-static int assign_numbers(struct email_batch *batch, const struct index *index, const struct inbox *inbox,
-                          uint32_t *ret_added)
-{
-    uint32_t added = 0;
-    for (size_t i = 0; i < batch->len; i++) {
-        struct batch_item *item = &batch->items[i];
-        if (item->number != NUMBER_NONE)
-            continue;
-        item->number = email_list_find_key(&inbox->emails, email_entry_key(&item->entry));
-        item->is_new = item->number == NUMBER_NONE;
-        if (!item->is_new)
-            item->entry.name = email_table_find(&index->emails, item->number)->name;
-        else if (email_list_find_name(&inbox->emails, item->entry.name) != NUMBER_NONE)
-            return -EAGAIN;
-        else
-            item->number = index->emails.len + added++;
-    }
-    *ret_added = added;
-    return 0;
 }
 
 /* The time grows even if the clock was set back: the kernel compares it with the time of its listing. */
@@ -166,19 +88,12 @@ static void touch_inbox_locked(struct inbox *inbox, int64_t now_ms)
 static int write_and_show_locked(struct email_batch *batch, struct index *index, struct inbox *inbox)
 {
     int64_t now_ms = clock_realtime_ms(index->clock);
-    uint32_t added = 0;
-    int error = assign_numbers(batch, index, inbox, &added);
-    if (error == 0 && added > 0) {
-        WRITE_GUARD(&index->read_lock);
-        error = email_table_reserve(&index->emails, &inbox->emails, index->emails.len, added);
-    }
-    if (error == 0)
-        error = write_batch(batch, index, inbox, now_ms);
+    int error = write_batch(batch, index, inbox, now_ms);
     if (error != 0)
         return error;
     WRITE_GUARD(&index->read_lock);
     for (size_t i = 0; i < batch->len; i++)
-        show_item(index, inbox, batch, &batch->items[i]);
+        show_item(index, inbox, &batch->items[i]);
     touch_inbox_locked(inbox, now_ms);
     return 0;
 }
@@ -217,6 +132,11 @@ static void notify_batch(const struct email_batch *batch, const struct index *in
         index_notify_inbox(index, batch->inbox, STORE_CHANGED);
 }
 
+void email_batch_release(struct email_batch *batch)
+{
+    strbuf_release(&batch->json);
+}
+
 int email_batch_flush(struct email_batch *batch, struct index *index)
 {
     if (batch->len == 0)
@@ -238,7 +158,6 @@ int email_batch_flush(struct email_batch *batch, struct index *index)
         strbuf_release(&batch->json);
     else
         strbuf_clear(&batch->json);
-    g_hash_table_remove_all(batch->taken);
     batch->len = 0;
     return error;
 }
@@ -249,8 +168,8 @@ enum {
     NAME_MAX_BYTES = FILE_NAME_MAX_BYTES + 16
 };
 
-/* Chooses "STEM.json"; adds more of the key while an email of the inbox, gone or not, has that name. The
- * caller compares the name with those of the batch. Return: 0; -ENOMEM. */
+/* Chooses "STEM.json"; adds more of the key while an email of the inbox, gone or not, has that name.
+ * Return: 0; -ENOMEM. */
 static int choose_name(const struct email_list *list, const struct email_record *record,
                        char ret_name[NAME_MAX_BYTES])
 {
@@ -281,21 +200,66 @@ static enum index_put find_difference(struct index *index, const struct email_en
     return is_equal ? INDEX_UNCHANGED : INDEX_CHANGED;
 }
 
+/* Adds a new email as one that is gone: the flush of its batch shows the email. */
+static int add_unseen_email(struct index *index, struct inbox *inbox, uint32_t listing,
+                            const struct email_record *record)
+{
+    char name[NAME_MAX_BYTES];
+    int error = choose_name(&inbox->emails, record, name);
+    if (error != 0)
+        return error;
+    const struct email_entry entry = {
+        .name = email_table_copy_name(&index->emails, name, record->key),
+        .date_ms = clock_realtime_ms(index->clock),
+        .seen_in = listing != 0 ? listing : index->last_listing,
+        .inbox = inbox->row.number & STORE_SENT,
+        .is_gone = true,
+    };
+    if (entry.name == NULL)
+        return -ENOMEM;
+    WRITE_GUARD(&index->read_lock);
+    error = email_table_reserve(&index->emails, &inbox->emails, index->emails.len, 1);
+    if (error == 0)
+        (void)email_table_add(&index->emails, &inbox->emails, index->emails.len, &entry);
+    return error;
+}
+
+static int add_to_batch(struct email_batch *batch, enum index_put put, uint32_t number,
+                        struct email_entry *known, const struct email_record *record)
+{
+    struct batch_item *item = &batch->items[batch->len];
+    *item = (struct batch_item){.put = put, .number = number, .offset = batch->json.len, .entry = *known};
+    if (record->has_date)
+        item->entry.date_ms = record->date_ms;
+    item->entry.json_len = (uint32_t)record->json_len;
+    item->entry.line_len = (uint32_t)record->line_len;
+    item->entry.is_gone = false;
+    item->entry.is_quarantined = record->is_quarantined;
+    if (batch->json.max_bytes == 0)
+        batch->json = STRBUF_INIT(EMAIL_BATCH_MAX_BYTES + EMAIL_RECORD_MAX_BYTES);
+    int error = strbuf_append(&batch->json, record->json, record->json_len);
+    if (error == 0) {
+        known->batch = item->entry.batch = batch->number;
+        batch->len++;
+    }
+    return error;
+}
+
 /* Returns -EAGAIN if the batch has to be flushed first. */
 static int put_email_locked(struct index *index, struct email_batch *batch, uint32_t inbox_number,
                             const struct email_record *record, enum index_put *put)
 {
-    const struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
+    struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
     if (inbox == NULL || inbox->row.is_gone)
         return -ENOENT;
     if (record->json_len > EMAIL_RECORD_MAX_BYTES || strlen(record->key) > EMAIL_RECORD_MAX_BYTES)
         return -EMSGSIZE;
     bool is_full = batch->len == EMAIL_BATCH_MAX || batch->json.len >= EMAIL_BATCH_MAX_BYTES;
-    if (batch->len > 0 && (batch->inbox != inbox_number || is_full || batch_contains(batch, record->key)))
-        return -EAGAIN;
     uint32_t email = email_list_find_key(&inbox->emails, record->key);
     struct email_entry *entry = email_table_find(&index->emails, email);
-    char name[NAME_MAX_BYTES];
+    bool is_in_batch = entry != NULL && entry->batch == batch->number;
+    if (batch->len > 0 && (batch->inbox != inbox_number || is_full || is_in_batch))
+        return -EAGAIN;
     *put = find_difference(index, entry, record);
     if (entry != NULL && batch->listing != 0) {
         entry->seen_in = batch->listing;
@@ -303,19 +267,23 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
     }
     if (*put == INDEX_UNCHANGED)
         return 0;
-    int error = entry != NULL ? 0 : choose_name(&inbox->emails, record, name);
-    if (error != 0)
-        return error;
-    if (entry == NULL && batch_contains(batch, name))
-        return -EAGAIN;
+    bool is_new = entry == NULL || entry->record == 0;
     size_t known_len = entry == NULL ? 0 : entry->json_len;
+    int error = 0;
     if (record->json_len > known_len)
-        error = index_check_room_locked(index, entry == NULL ? batch->len + 1 : 0,
+        error = index_check_room_locked(index, is_new ? batch->len + 1 : 0,
                                         batch->json.len + record->json_len - known_len);
+    if (error == 0 && entry == NULL)
+        error = add_unseen_email(index, inbox, batch->listing, record);
     if (error != 0)
         return error;
-    batch->inbox = inbox_number;
-    return email_batch_add_locked(batch, index, *put, email, record, entry, name);
+    if (entry == NULL)
+        email = index->emails.len - 1;
+    if (batch->len == 0) {
+        batch->inbox = inbox_number;
+        batch->number = ++index->last_batch;
+    }
+    return add_to_batch(batch, *put, email, email_table_find(&index->emails, email), record);
 }
 
 int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
@@ -330,6 +298,19 @@ int index_put_email(struct index *index, struct email_batch *batch, uint32_t inb
     } while (error == -EAGAIN && (error = email_batch_flush(batch, index)) == 0);
     if (error == 0)
         *ret_put = put;
+    return error;
+}
+
+int index_put_one_email(struct index *index, uint32_t inbox, const struct email_record *record)
+{
+    enum index_put put;
+    _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));
+    if (batch == NULL)
+        return -ENOMEM;
+    int error = index_put_email(index, batch, inbox, record, &put);
+    if (error == 0)
+        error = email_batch_flush(batch, index);
+    email_batch_release(batch);
     return error;
 }
 

@@ -7,10 +7,9 @@
  * New and changed emails are collected in a batch, which email_batch_flush() writes in one transaction and
  * shows all at once.
  *
- * A new email gets its file name when it is put into a batch. choose_name() skips the names of all emails of
- * the inbox, also of those removed since the start; a batch that has the name is flushed first. The name is
- * in the email's row, and lasts as long as the cache. email_batch_flush() checks again for keys and names
- * that another thread has added.
+ * A new email gets its number and file name when it is put into a batch; until the flush its entry is marked
+ * as gone, and has no record. choose_name() skips the names of all emails of the inbox, also of those removed
+ * since the start. The name is in the email's row, and lasts as long as the cache.
  *
  * When an inbox is removed or returns, so are its emails, which are not reported one by one.
  *
@@ -43,8 +42,8 @@ enum index_put {
 
 struct batch_item {
     enum index_put put;
-    uint32_t number;          /* the email's number; a new email has NUMBER_NONE until the flush */
-    bool is_new;              /* no email of the inbox, gone or not, has the key */
+    uint32_t number;          /* the email's number */
+    bool is_new;              /* the email was never shown before the flush */
     size_t offset;            /* where the email's JSON begins in email_batch.json */
     struct email_entry entry; /* the email's new values */
 };
@@ -52,25 +51,29 @@ struct batch_item {
 struct email_batch {  /* empty: all zeros */
     uint32_t inbox;   /* number of the inbox of all items */
     uint32_t listing; /* number of the listing that has all items, or 0 */
+    uint32_t number;  /* each batch gets a number with its first item */
     size_t len;
     struct strbuf json; /* the JSON of all items */
-    GHashTable *taken;  /* a set of the names and keys of all items (owned by the index) */
     struct batch_item items[EMAIL_BATCH_MAX];
 };
 
 void email_batch_release(struct email_batch *batch);
 
 /* Writes, shows and reports the emails. Empties the batch, even after a failure: a later list has the emails
- * again. Return: 0; -ENOENT when the inbox is gone; -EAGAIN when another thread took a name of the
- * batch; -EOVERFLOW when the numbers run out; -ENOMEM; -errno of the cache, such as -ENOSPC or -EIO. */
+ * again. Return: 0; -ENOENT when the inbox is gone; -ENOMEM; -errno of the cache, such as
+ * -ENOSPC or -EIO. */
 int email_batch_flush(struct email_batch *batch, struct index *index);
 
 /* Puts a new or changed email into `batch`, which is flushed first if it is full, is of another inbox, or has
- * the same key or name. The flush announces a new email by a `mail` event, unless its inbox is being
+ * the same key. The flush announces a new email by a `mail` event, unless its inbox is being
  * backfilled. Return: 0; -ENOENT when there is no such inbox; -EMSGSIZE when the record or its key is too
- * long; -EDQUOT as index_check_room_locked(); -ENOMEM; the errors of email_batch_flush(). */
+ * long; -EDQUOT as index_check_room_locked(); -EOVERFLOW when the numbers run out; -ENOMEM; the errors of
+ * email_batch_flush(). */
 int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
                     const struct email_record *record, enum index_put *ret_put);
+
+/* Puts one email into the index, and shows it. Return: as index_put_email(). */
+int index_put_one_email(struct index *index, uint32_t inbox, const struct email_record *record);
 
 enum {
     INDEX_CONFIRM_MS = 60 * 1000

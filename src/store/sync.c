@@ -558,9 +558,8 @@ static uint32_t pop_inbox(struct inbox_queue *queue)
 static void *list_queued_inboxes(void *argument)
 {
     struct inbox_queue *queue = argument;
-    for (uint32_t inbox = pop_inbox(queue); inbox != NUMBER_NONE; inbox = pop_inbox(queue)) {
+    for (uint32_t inbox = pop_inbox(queue); inbox != NUMBER_NONE; inbox = pop_inbox(queue))
         list_and_report(queue->pass, inbox, queue->depth);
-    }
     return NULL;
 }
 
