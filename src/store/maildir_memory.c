@@ -35,8 +35,8 @@ struct maildir_box {
     GHashTable *by_digest; /* a set of all messages; a struct maildir_mail begins with its digest */
     uint32_t present[MAILDIR_FOLDERS]; /* how many messages are shown */
     int64_t changed_ns[MAILDIR_FOLDERS];
-    bool is_stale;    /* the inbox may have changed since the last sync */
-    bool has_changed; /* became stale after maildir_memory_begin_sync(), whose caller may miss the change */
+    uint64_t changes; /* counts calls of maildir_memory_mark_stale(); 1 at first */
+    uint64_t synced;  /* `changes` before the last sync */
 };
 
 static guint hash_digest(gconstpointer digest)
@@ -60,7 +60,7 @@ static struct maildir_box *box_new(uint32_t number, uint32_t uidvalidity, const 
                                 .mails = g_ptr_array_new_with_free_func(g_free),
                                 .by_email = g_hash_table_new(NULL, NULL),
                                 .by_digest = g_hash_table_new(hash_digest, digest_equals),
-                                .is_stale = true};
+                                .changes = 1};
     return box;
 }
 
@@ -74,80 +74,46 @@ static void box_free(gpointer data)
     g_free(box);
 }
 
+/* Here and below, `box` may be NULL. */
 static struct maildir_mail *find_uid(const struct maildir_box *box, uint32_t uid)
 {
-    return uid == 0 || uid > box->mails->len ? NULL : g_ptr_array_index(box->mails, uid - 1);
+    return box == NULL || uid == 0 || uid > box->mails->len ? NULL : g_ptr_array_index(box->mails, uid - 1);
 }
 
 static struct maildir_mail *find_email(const struct maildir_box *box, uint32_t email)
 {
-    return g_hash_table_lookup(box->by_email, GUINT_TO_POINTER(email));
+    return box == NULL ? NULL : g_hash_table_lookup(box->by_email, GUINT_TO_POINTER(email));
+}
+
+static bool is_shown(const struct maildir_mail *mail)
+{
+    return mail != NULL && maildir_mail_is_shown(mail);
 }
 
 static void box_bind(struct maildir_box *box, struct maildir_mail *mail, uint32_t email)
 {
     mail->email = email;
-    g_hash_table_insert(box->by_email, GUINT_TO_POINTER(email), mail);
+    if (email != NUMBER_NONE)
+        g_hash_table_insert(box->by_email, GUINT_TO_POINTER(email), mail);
 }
 
-/* Adds a message, or replaces the one with the same U number, whose email number stays if it is set. Return:
- * 0; -EBADMSG when the U number or the folder is invalid, or another message has the U number. */
-static int box_put(struct maildir_box *box, const struct maildir_mail *mail)
+/* Adds a message, or replaces the one with the same U number. */
+static void box_put(struct maildir_box *box, const struct maildir_mail *mail)
 {
-    if (mail->uid == 0 || mail->uid > MAILDIR_UID_MAX || mail->folder >= MAILDIR_FOLDERS)
-        return -EBADMSG;
     struct maildir_mail *known = find_uid(box, mail->uid);
     if (known == NULL) {
         known = g_new(struct maildir_mail, 1);
         *known = *mail;
-        known->email = NUMBER_NONE;
-        known->is_gone = true;
         if (mail->uid > box->mails->len)
             g_ptr_array_set_size(box->mails, (gint)mail->uid);
         g_ptr_array_index(box->mails, mail->uid - 1) = known;
         g_hash_table_add(box->by_digest, known);
+    } else {
+        box->present[known->folder] -= is_shown(known);
+        *known = *mail;
     }
-    if (!digest_equals(known->digest, mail->digest))
-        return -EBADMSG;
-    uint32_t email = known->email;
-    box->present[known->folder] -= maildir_mail_is_shown(known);
-    box->present[mail->folder] += maildir_mail_is_shown(mail);
-    *known = *mail;
-    known->email = email;
-    if (email == NUMBER_NONE && mail->email != NUMBER_NONE)
-        box_bind(box, known, mail->email);
-    return 0;
-}
-
-static void box_mark_stale(struct maildir_box *box)
-{
-    box->is_stale = true;
-    box->has_changed = true;
-}
-
-/* Folders whose modification times change, and the new times (ns). */
-struct touch {
-    unsigned int folders; /* bits 1 << enum maildir_folder */
-    int64_t ns[MAILDIR_FOLDERS];
-};
-
-/* Sets the folders' times. A time always grows, so that a mail program notices each change. */
-static void apply_touch(const struct touch *touch, int64_t changed_ns[MAILDIR_FOLDERS])
-{
-    for (unsigned int i = 0; i < MAILDIR_FOLDERS; i++)
-        if ((touch->folders >> i & 1) != 0)
-            changed_ns[i] = touch->ns[i] > changed_ns[i] ? touch->ns[i] : changed_ns[i] + 1;
-}
-
-/* Finds a box by the inbox's id or, if `id` is NULL, by the box's number in the database. */
-static struct maildir_box *find_box(const GPtrArray *boxes, uint32_t number, const char *id)
-{
-    for (guint i = 0; i < boxes->len; i++) {
-        struct maildir_box *box = g_ptr_array_index(boxes, i);
-        if (id != NULL ? strcmp(box->id, id) == 0 : box->number == number)
-            return box;
-    }
-    return NULL;
+    box->present[mail->folder] += is_shown(mail);
+    box_bind(box, known, mail->email);
 }
 
 /* ---------------------------------------------------------------- the file */
@@ -167,10 +133,11 @@ struct maildir_memory {
     int error;                 /* -errno if `database` is NULL, else 0 */
     pthread_mutex_t write_lock;
     pthread_rwlock_t read_lock;
-    struct noted_size sizes[SIZES_MAX]; /* protected by write_lock */
-    size_t sizes_len;                   /* protected by write_lock */
-    GPtrArray *boxes;                   /* struct maildir_box, owned; protected by both locks */
-    GHashTable *by_inbox;               /* boxes by the store's number of the inbox; protected by both */
+    struct noted_size sizes[SIZES_MAX]; /* protected by write_lock, like the two members below */
+    size_t sizes_len;
+    uint32_t next_number; /* number of the next new box */
+    GHashTable *boxes;    /* struct maildir_box by id, owned; protected by write_lock */
+    GHashTable *by_inbox; /* boxes by the store's number of the inbox; protected by both locks */
 };
 
 static const struct database_step steps[] = {
@@ -215,10 +182,11 @@ static int put_mail(struct connection *writer, const struct maildir_box *box, co
                          (int64_t)mail->folder, bits);
 }
 
-/* Writes memory->sizes and, unless `box` is NULL, the box with the folder times that apply_touch() will set,
- * and some of its messages. All are durable after 0; after an error nothing is written. */
+/* Writes memory->sizes and, unless `box` is NULL, the box with these times of its folders, and some of its
+ * messages. All are durable after 0; after an error nothing is written. */
 static int write_mails(struct maildir_memory *memory, const struct maildir_box *box,
-                       const struct touch *touch, const struct maildir_mail *mails, size_t len)
+                       const int64_t changed_ns[MAILDIR_FOLDERS], const struct maildir_mail *mails,
+                       size_t len)
 {
     struct connection *writer = NULL;
     int error = memory->error;
@@ -228,16 +196,10 @@ static int write_mails(struct maildir_memory *memory, const struct maildir_box *
         return error;
     for (size_t i = 0; error == 0 && i < memory->sizes_len; i++)
         error = put_mail(writer, memory->sizes[i].box, memory->sizes[i].mail);
-    if (error == 0 && box != NULL) {
-        int64_t changed_ns[MAILDIR_FOLDERS];
-        pthread_rwlock_rdlock(&memory->read_lock); /* maildir_memory_note_gone() takes no other lock */
-        memcpy(changed_ns, box->changed_ns, sizeof(changed_ns));
-        pthread_rwlock_unlock(&memory->read_lock);
-        apply_touch(touch, changed_ns);
+    if (error == 0 && box != NULL)
         error = query_execute(writer, "INSERT OR REPLACE INTO box VALUES (?, ?, ?, ?, ?)", "isiii",
                               (int64_t)box->number, box->id, (int64_t)box->uidvalidity,
                               changed_ns[MAILDIR_NEW], changed_ns[MAILDIR_CUR]);
-    }
     for (size_t i = 0; error == 0 && i < len; i++)
         error = put_mail(writer, box, &mails[i]);
     error = database_end_write(memory->database, error);
@@ -246,35 +208,60 @@ static int write_mails(struct maildir_memory *memory, const struct maildir_box *
     return error;
 }
 
-/* ---------------------------------------------------------------- loading */
-
-/* An invalid row counts as damage: if it were skipped, its number would be given a second time. */
-static int load_box(struct maildir_memory *memory, sqlite3_stmt *row)
+/* Gives messages new values, durably. The folders in which a program sees the change get the time `ns`, or a
+ * later one: a time always grows, so that a mail program notices each change. After an error nothing has
+ * changed. */
+static int change_mails(struct maildir_memory *memory, struct maildir_box *box,
+                        const struct maildir_mail *mails, size_t len, int64_t ns)
 {
-    int64_t number = sqlite3_column_int64(row, 0);
-    if (number < 0 || number >= BOXES_MAX)
-        return -EUCLEAN;
-    struct maildir_box *box =
-        box_new((uint32_t)number, (uint32_t)sqlite3_column_int64(row, 2), query_column_text(row, 1));
-    box->changed_ns[MAILDIR_NEW] = sqlite3_column_int64(row, 3);
-    box->changed_ns[MAILDIR_CUR] = sqlite3_column_int64(row, 4);
-    g_ptr_array_add(memory->boxes, box);
+    int64_t changed_ns[MAILDIR_FOLDERS];
+    bool is_touched[MAILDIR_FOLDERS] = {false};
+    for (size_t i = 0; i < len; i++) {
+        const struct maildir_mail *known = find_uid(box, mails[i].uid);
+        is_touched[mails[i].folder] |= is_shown(&mails[i]);
+        if (is_shown(known))
+            is_touched[known->folder] = true;
+    }
+    for (size_t i = 0; i < MAILDIR_FOLDERS; i++)
+        changed_ns[i] = is_touched[i] ? MAX(ns, box->changed_ns[i] + 1) : box->changed_ns[i];
+    int error = write_mails(memory, box, changed_ns, mails, len);
+    if (error != 0)
+        return error;
+    WRITE_GUARD(&memory->read_lock);
+    for (size_t i = 0; i < len; i++)
+        box_put(box, &mails[i]);
+    memcpy(box->changed_ns, changed_ns, sizeof(changed_ns));
     return 0;
 }
 
-static int load_mail(struct maildir_memory *memory, sqlite3_stmt *row)
+/* ---------------------------------------------------------------- loading */
+
+static void add_box(struct maildir_memory *memory, struct maildir_box *box)
 {
-    int64_t number = sqlite3_column_int64(row, 0);
-    int64_t uid = sqlite3_column_int64(row, 1);
-    const void *digest = sqlite3_column_blob(row, 2);
-    int64_t folder = sqlite3_column_int64(row, 6);
-    int64_t bits = sqlite3_column_int64(row, 7);
-    struct maildir_box *box =
-        number == (uint32_t)number ? find_box(memory->boxes, (uint32_t)number, NULL) : NULL;
+    g_hash_table_replace(memory->boxes, box->id, box);
+    memory->next_number = box->number + 1;
+}
+
+static struct maildir_box *load_box(struct maildir_memory *memory, sqlite3_stmt *row)
+{
+    struct maildir_box *box = box_new((uint32_t)sqlite3_column_int64(row, 0),
+                                      (uint32_t)sqlite3_column_int64(row, 2), query_column_text(row, 1));
+    box->changed_ns[MAILDIR_NEW] = sqlite3_column_int64(row, 3);
+    box->changed_ns[MAILDIR_CUR] = sqlite3_column_int64(row, 4);
+    add_box(memory, box);
+    return box;
+}
+
+static int load_mail(struct maildir_box *box, sqlite3_stmt *row)
+{
+    int64_t uid = sqlite3_column_int64(row, 5);
+    const void *digest = sqlite3_column_blob(row, 6);
+    int64_t folder = sqlite3_column_int64(row, 10);
+    int64_t bits = sqlite3_column_int64(row, 11);
     struct maildir_mail mail = {
-        .epoch_s = sqlite3_column_int64(row, 3),
-        .size = sqlite3_column_int64(row, 4),
-        .flags = (uint64_t)sqlite3_column_int64(row, 5),
+        .epoch_s = sqlite3_column_int64(row, 7),
+        .size = sqlite3_column_int64(row, 8),
+        .flags = (uint64_t)sqlite3_column_int64(row, 9),
         .uid = (uint32_t)uid,
         .email = NUMBER_NONE,
         .folder = (uint8_t)folder,
@@ -282,21 +269,43 @@ static int load_mail(struct maildir_memory *memory, sqlite3_stmt *row)
         .is_gone = (bits & MAIL_IS_GONE) != 0,
         .is_removed = (bits & MAIL_IS_REMOVED) != 0,
     };
-    if (box == NULL || uid <= 0 || uid > MAILDIR_UID_MAX || folder < 0 || folder >= MAILDIR_FOLDERS ||
-        digest == NULL || sqlite3_column_bytes(row, 2) != MAILDIR_DIGEST_BYTES)
+    if (uid <= box->mails->len || uid > MAILDIR_UID_MAX || folder < 0 || folder >= MAILDIR_FOLDERS ||
+        digest == NULL || sqlite3_column_bytes(row, 6) != MAILDIR_DIGEST_BYTES)
         return -EUCLEAN;
     memcpy(mail.digest, digest, sizeof(mail.digest));
-    return box_put(box, &mail);
+    box_put(box, &mail);
+    return 0;
 }
 
-static int load_rows(struct maildir_memory *memory, struct connection *reader, const char *sql,
-                     int (*load)(struct maildir_memory *memory, sqlite3_stmt *row))
+/* An invalid row, or a message without a box, counts as damage: if it were skipped, its number would be given
+ * a second time. */
+static int load_boxes(struct maildir_memory *memory, struct connection *reader)
 {
     _cleanup_statement_ struct statement statement = {0};
-    int error = query_begin(reader, &statement, sql, "");
+    struct maildir_box *box = NULL;
+    int64_t mails_left = 0;
     int more = 0;
-    while (error == 0 && (more = query_step(statement.row)) > 0)
-        error = load(memory, statement.row);
+    int error = query_integers(reader, &mails_left, 1, "SELECT count(*) FROM mail", "");
+    if (error == 0)
+        error = query_begin(reader, &statement,
+                            "SELECT number, id, uidvalidity, new_ns, cur_ns, uid, digest, epoch_s, size,"
+                            " flags, folder, bits FROM box LEFT JOIN mail ON box = number"
+                            " ORDER BY number, uid",
+                            "");
+    while (error == 0 && (more = query_step(statement.row)) > 0) {
+        sqlite3_stmt *row = statement.row;
+        int64_t number = sqlite3_column_int64(row, 0);
+        if (number < 0 || number >= BOXES_MAX)
+            return -EUCLEAN;
+        if (box == NULL || box->number != number)
+            box = load_box(memory, row);
+        if (sqlite3_column_type(row, 5) == SQLITE_NULL)
+            continue;
+        error = load_mail(box, row);
+        mails_left--;
+    }
+    if (error == 0 && more == 0 && mails_left != 0)
+        error = -EUCLEAN;
     return error != 0 ? error : more;
 }
 
@@ -309,7 +318,7 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
     if (memory == NULL)
         return -ENOMEM;
     memory->clock = clock;
-    memory->boxes = g_ptr_array_new_with_free_func(box_free);
+    memory->boxes = g_hash_table_new_full(hash_string, g_str_equal, NULL, box_free);
     memory->by_inbox = g_hash_table_new(NULL, NULL);
     pthread_mutex_init(&memory->write_lock, NULL);
     pthread_rwlock_init(&memory->read_lock, NULL);
@@ -317,14 +326,7 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
     if (error == 0)
         error = database_begin_read(memory->database, &reader);
     if (error == 0) {
-        error =
-            load_rows(memory, reader,
-                      "SELECT number, id, uidvalidity, new_ns, cur_ns FROM box ORDER BY number", load_box);
-        if (error == 0)
-            error = load_rows(
-                memory, reader,
-                "SELECT box, uid, digest, epoch_s, size, flags, folder, bits FROM mail ORDER BY box, uid",
-                load_mail);
+        error = load_boxes(memory, reader);
         database_return_reader(reader);
     }
     if (error == -ENOMEM) {
@@ -332,9 +334,9 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
         return error;
     }
     if (error != 0) { /* the file stays, since flags and U numbers are nowhere else */
-        bool is_damaged = error == -EUCLEAN || error == -EINVAL || error == -EBADMSG;
+        bool is_damaged = error == -EUCLEAN || error == -EINVAL;
         database_free(TAKE_PTR(memory->database));
-        g_ptr_array_set_size(memory->boxes, 0);
+        g_hash_table_remove_all(memory->boxes);
         memory->error = is_damaged ? -EIO : error;
         log_warning("maildir/%s cannot be used, so Maildirs cannot either: %s%s", format.name,
                     error == -EPROTO ? "a newer version made it"
@@ -355,7 +357,7 @@ void maildir_memory_free(struct maildir_memory *memory)
         (void)write_mails(memory, NULL, NULL, NULL, 0);
     database_free(memory->database);
     g_hash_table_unref(memory->by_inbox);
-    g_ptr_array_unref(memory->boxes);
+    g_hash_table_unref(memory->boxes);
     pthread_rwlock_destroy(&memory->read_lock);
     pthread_mutex_destroy(&memory->write_lock);
     free(memory);
@@ -366,7 +368,8 @@ static int64_t now_ns(const struct maildir_memory *memory)
     return clock_realtime_ms(memory->clock) * NS_PER_MS;
 }
 
-static struct maildir_box *find_box_of_inbox(const struct maildir_memory *memory, uint32_t inbox)
+/* Returns NULL if maildir_memory_add_inbox() was not called for this inbox. */
+static struct maildir_box *find_box(const struct maildir_memory *memory, uint32_t inbox)
 {
     return g_hash_table_lookup(memory->by_inbox, GUINT_TO_POINTER(inbox));
 }
@@ -375,72 +378,64 @@ static struct maildir_box *find_box_of_inbox(const struct maildir_memory *memory
 
 int maildir_memory_add_inbox(struct maildir_memory *memory, uint32_t inbox, const char *id)
 {
-    if (maildir_memory_has_inbox(memory, inbox))
-        return 0;
     LOCK_GUARD(&memory->write_lock);
-    if (find_box_of_inbox(memory, inbox) != NULL)
-        return 0;
-    struct maildir_box *box = find_box(memory->boxes, 0, id);
-    bool is_new = box == NULL;
-    if (is_new) {
-        uint32_t number = 0;
-        while (find_box(memory->boxes, number, NULL) != NULL)
-            number++;
-        if (number >= BOXES_MAX)
+    struct maildir_box *box = g_hash_table_lookup(memory->boxes, id);
+    if (box == NULL) {
+        if (memory->next_number >= BOXES_MAX)
             return -EOVERFLOW;
         /* The current time, since the uidvalidity must differ from that in a database that was lost. */
-        box = box_new(number, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
-        int error = write_mails(memory, box, &(struct touch){0}, NULL, 0);
+        box = box_new(memory->next_number, (uint32_t)(clock_realtime_ms(memory->clock) / 1000), id);
+        int error = change_mails(memory, box, NULL, 0, 0);
         if (error != 0) {
             box_free(box);
             return error;
         }
+        add_box(memory, box);
     }
     WRITE_GUARD(&memory->read_lock);
-    if (is_new)
-        g_ptr_array_add(memory->boxes, box);
     g_hash_table_insert(memory->by_inbox, GUINT_TO_POINTER(inbox), box);
     return 0;
 }
 
 bool maildir_memory_has_inbox(struct maildir_memory *memory, uint32_t inbox)
 {
-    struct maildir_state state;
-    return maildir_memory_get_state(memory, inbox, &state);
+    READ_GUARD(&memory->read_lock);
+    return find_box(memory, inbox) != NULL;
 }
 
 /* ---------------------------------------------------------------- finding */
+
+static bool copy_mail(const struct maildir_mail *mail, struct maildir_mail *ret)
+{
+    if (mail != NULL)
+        *ret = *mail;
+    return mail != NULL;
+}
 
 bool maildir_memory_find_uid(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
                              struct maildir_mail *ret)
 {
     READ_GUARD(&memory->read_lock);
-    const struct maildir_box *box = find_box_of_inbox(memory, inbox);
-    const struct maildir_mail *mail = box == NULL ? NULL : find_uid(box, uid);
-    if (mail != NULL)
-        *ret = *mail;
-    return mail != NULL;
+    return copy_mail(find_uid(find_box(memory, inbox), uid), ret);
 }
 
 bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, uint32_t email,
                                struct maildir_mail *ret)
 {
     READ_GUARD(&memory->read_lock);
-    const struct maildir_box *box = find_box_of_inbox(memory, inbox);
-    const struct maildir_mail *mail = box == NULL ? NULL : find_email(box, email);
-    if (mail != NULL)
-        *ret = *mail;
-    return mail != NULL;
+    return copy_mail(find_email(find_box(memory, inbox), email), ret);
 }
 
 bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, struct maildir_state *ret)
 {
     READ_GUARD(&memory->read_lock);
-    const struct maildir_box *box = find_box_of_inbox(memory, inbox);
+    const struct maildir_box *box = find_box(memory, inbox);
     if (box == NULL)
         return false;
-    *ret = (struct maildir_state){
-        .uidvalidity = box->uidvalidity, .uid_max = box->mails->len, .is_stale = box->is_stale};
+    *ret = (struct maildir_state){.uidvalidity = box->uidvalidity,
+                                  .uid_max = box->mails->len,
+                                  .is_stale = box->synced != box->changes,
+                                  .changes = box->changes};
     memcpy(ret->changed_ns, box->changed_ns, sizeof(ret->changed_ns));
     memcpy(ret->present, box->present, sizeof(ret->present));
     return true;
@@ -451,32 +446,9 @@ bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, str
 void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox)
 {
     WRITE_GUARD(&memory->read_lock);
-    struct maildir_box *box = find_box_of_inbox(memory, inbox);
+    struct maildir_box *box = find_box(memory, inbox);
     if (box != NULL)
-        box_mark_stale(box);
-}
-
-bool maildir_memory_begin_sync(struct maildir_memory *memory, uint32_t inbox)
-{
-    WRITE_GUARD(&memory->read_lock);
-    struct maildir_box *box = find_box_of_inbox(memory, inbox);
-    bool is_stale = box != NULL && box->is_stale;
-    if (is_stale)
-        box->has_changed = false;
-    return is_stale;
-}
-
-struct plan {
-    GArray *changed; /* struct maildir_mail: the new values of the messages */
-    uint32_t added;  /* number of new messages in `changed` */
-    struct touch touch;
-};
-
-static void add_change(struct plan *plan, const struct maildir_mail *mail)
-{
-    g_array_append_vals(plan->changed, mail, 1);
-    if (!mail->is_removed)
-        plan->touch.folders |= 1U << mail->folder;
+        box->changes++;
 }
 
 static void make_digest(const char *id, unsigned char ret_digest[MAILDIR_DIGEST_BYTES])
@@ -489,9 +461,11 @@ static void make_digest(const char *id, unsigned char ret_digest[MAILDIR_DIGEST_
     }
 }
 
-/* Adds to the plan. Only the email number of a message from an earlier mount is set in the box at once. */
-static void add_sighting(struct maildir_memory *memory, struct plan *plan, struct maildir_box *box,
-                         uint8_t *is_seen, const struct maildir_sighting *sighting)
+/* Adds the new value of a message that arrived or returned to `changed`, and counts it in *added if it
+ * arrived. Only the email number of a message from an earlier mount is set in the box at once. */
+static void plan_sighting(struct maildir_memory *memory, struct maildir_box *box,
+                          const struct maildir_sighting *sighting, uint8_t *is_seen, GArray *changed,
+                          uint32_t *added)
 {
     struct maildir_mail *known = find_email(box, sighting->email);
     struct maildir_mail mail = {.epoch_s = sighting->epoch_s, .size = -1, .email = sighting->email};
@@ -502,9 +476,9 @@ static void add_sighting(struct maildir_memory *memory, struct plan *plan, struc
         known = g_hash_table_lookup(box->by_digest, mail.digest);
     }
     if (known == NULL) {
-        mail.uid = box->mails->len + ++plan->added;
+        mail.uid = box->mails->len + ++*added;
         mail.folder = MAILDIR_NEW;
-        add_change(plan, &mail);
+        g_array_append_val(changed, mail);
         return;
     }
     if (known->email == NUMBER_NONE) {
@@ -515,68 +489,47 @@ static void add_sighting(struct maildir_memory *memory, struct plan *plan, struc
     if (known->is_gone) {
         mail = *known;
         mail.is_gone = false;
-        add_change(plan, &mail);
+        g_array_append_val(changed, mail);
     }
 }
 
-/* Plans all changes before any is made. */
-static void make_plan(struct maildir_memory *memory, struct maildir_box *box,
-                      const struct maildir_sighting *seen, size_t seen_len, int64_t arrived_ns,
-                      struct plan *plan)
+static void plan_removals(const struct maildir_box *box, const uint8_t *is_seen, GArray *changed)
 {
-    uint8_t *is_seen = g_new0(uint8_t, box->mails->len);
-    for (size_t i = 0; i < seen_len; i++)
-        add_sighting(memory, plan, box, is_seen, &seen[i]);
     for (uint32_t uid = 1; uid <= box->mails->len; uid++) {
         const struct maildir_mail *known = find_uid(box, uid);
         if (known == NULL || known->is_gone || is_seen[uid - 1])
             continue;
         struct maildir_mail mail = *known;
         mail.is_gone = true;
-        add_change(plan, &mail);
+        g_array_append_val(changed, mail);
     }
-    g_free(is_seen);
-    /* The time when mail left or returned is not known, so the folders get the current time. */
-    plan->touch.ns[MAILDIR_CUR] = now_ns(memory);
-    plan->touch.ns[MAILDIR_NEW] =
-        plan->changed->len == plan->added ? arrived_ns : plan->touch.ns[MAILDIR_CUR];
 }
 
-int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, const struct maildir_sighting *seen,
-                        size_t seen_len, int64_t arrived_ns)
+int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, uint64_t changes,
+                        const struct maildir_sighting *seen, size_t seen_len, int64_t arrived_ns)
 {
     LOCK_GUARD(&memory->write_lock);
-    struct maildir_box *box = find_box_of_inbox(memory, inbox);
+    struct maildir_box *box = find_box(memory, inbox);
     if (box == NULL)
         return -ENOENT;
-    struct plan plan = {.changed = g_array_new(false, false, sizeof(struct maildir_mail))};
-    make_plan(memory, box, seen, seen_len, arrived_ns, &plan);
-    const struct maildir_mail *changed = (const struct maildir_mail *)(void *)plan.changed->data;
-    int error = plan.added > MAILDIR_UID_MAX - box->mails->len ? -EOVERFLOW : 0;
-    if (error == 0 && plan.changed->len > 0)
-        error = write_mails(memory, box, &plan.touch, changed, plan.changed->len);
-    if (error == 0) {
-        WRITE_GUARD(&memory->read_lock);
-        for (guint i = 0; i < plan.changed->len; i++)
-            box_put(box, &changed[i]);
-        apply_touch(&plan.touch, box->changed_ns);
-        box->is_stale = box->has_changed;
-    }
-    g_array_unref(plan.changed);
-    return error;
-}
-
-/* The next sync finds that the email is gone, and writes the row. */
-void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uint32_t email)
-{
+    g_autoptr(GArray) changed = g_array_new(false, false, sizeof(struct maildir_mail));
+    g_autofree uint8_t *is_seen = g_new0(uint8_t, box->mails->len);
+    uint32_t added = 0;
+    for (size_t i = 0; i < seen_len; i++)
+        plan_sighting(memory, box, &seen[i], is_seen, changed, &added);
+    plan_removals(box, is_seen, changed);
+    if (added > MAILDIR_UID_MAX - box->mails->len)
+        return -EOVERFLOW;
+    /* The time when mail left or returned is not known. */
+    int64_t ns = changed->len == added ? arrived_ns : now_ns(memory);
+    int error = changed->len == 0 ? 0
+                                  : change_mails(memory, box, (struct maildir_mail *)(void *)changed->data,
+                                                 changed->len, ns);
+    if (error != 0)
+        return error;
     WRITE_GUARD(&memory->read_lock);
-    struct maildir_box *box = find_box_of_inbox(memory, inbox);
-    const struct maildir_mail *mail = box == NULL ? NULL : find_email(box, email);
-    int64_t ns = now_ns(memory);
-    if (mail != NULL && !mail->is_removed)
-        apply_touch(&(struct touch){1U << mail->folder, {ns, ns}}, box->changed_ns);
-    if (box != NULL)
-        box_mark_stale(box);
+    box->synced = changes;
+    return 0;
 }
 
 /* ---------------------------------------------------------------- marking */
@@ -585,9 +538,9 @@ int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t 
                         const struct maildir_mark *mark)
 {
     LOCK_GUARD(&memory->write_lock);
-    struct maildir_box *box = find_box_of_inbox(memory, inbox);
-    const struct maildir_mail *known = box == NULL ? NULL : find_uid(box, uid);
-    if (known == NULL || !maildir_mail_is_shown(known))
+    struct maildir_box *box = find_box(memory, inbox);
+    const struct maildir_mail *known = find_uid(box, uid);
+    if (!is_shown(known))
         return -ENOENT;
     struct maildir_mail mail = *known;
     if (mark != NULL) {
@@ -597,15 +550,7 @@ int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t 
     } else {
         mail.is_removed = true;
     }
-    int64_t ns = now_ns(memory);
-    const struct touch touch = {1U << known->folder | 1U << mail.folder, {ns, ns}};
-    int error = write_mails(memory, box, &touch, &mail, 1);
-    if (error != 0)
-        return error;
-    WRITE_GUARD(&memory->read_lock);
-    box_put(box, &mail);
-    apply_touch(&touch, box->changed_ns);
-    return 0;
+    return change_mails(memory, box, &mail, 1, now_ns(memory));
 }
 
 /* ---------------------------------------------------------------- sizes */
@@ -613,8 +558,8 @@ int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t 
 void maildir_memory_note_size(struct maildir_memory *memory, uint32_t inbox, uint32_t uid, int64_t size)
 {
     LOCK_GUARD(&memory->write_lock);
-    struct maildir_box *box = find_box_of_inbox(memory, inbox);
-    struct maildir_mail *known = box == NULL ? NULL : find_uid(box, uid);
+    struct maildir_box *box = find_box(memory, inbox);
+    struct maildir_mail *known = find_uid(box, uid);
     if (known == NULL || known->size == size || size < 0)
         return;
     pthread_rwlock_wrlock(&memory->read_lock);

@@ -16,7 +16,7 @@
  *
  * A change holds `write_lock` until it ends, and `read_lock` for writing only while it changes the memory.
  * Order: write_lock, read_lock. No thread writes to the database under read_lock. maildir_memory_mark_stale()
- * and maildir_memory_note_gone() take read_lock alone, so that they need not wait for the disk.
+ * takes read_lock alone, so that it need not wait for the disk.
  */
 #ifndef INBOXFS_STORE_MAILDIR_MEMORY_H
 #define INBOXFS_STORE_MAILDIR_MEMORY_H
@@ -90,26 +90,23 @@ struct maildir_state {
     uint32_t uid_max;                  /* the highest U number */
     uint32_t present[MAILDIR_FOLDERS]; /* how many messages are shown, as of the last sync */
     int64_t changed_ns[MAILDIR_FOLDERS];
-    bool is_stale; /* the inbox may have changed since the last maildir_memory_sync() */
+    bool is_stale;    /* the inbox may have changed since the last maildir_memory_sync() */
+    uint64_t changes; /* for the next maildir_memory_sync() */
 };
 /* Returns false if there is no such inbox. */
 bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, struct maildir_state *ret);
 
-/* Call when the set of emails in the inbox may have changed. */
+/* Call when the set of emails in the inbox may have changed. Does not wait. */
 void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox);
 
-/* Returns true if the inbox is stale: the caller then lists its emails and calls maildir_memory_sync(). Only
- * one thread at a time may do so. An inbox that changes between the two calls remains stale. */
-bool maildir_memory_begin_sync(struct maildir_memory *memory, uint32_t inbox);
 /* Gives U numbers to the new emails of `seen`, in their order, and puts them into new/; marks the emails that
- * left or returned (waits for the disk). `arrived_ns`: when the inbox changed; this becomes the time of new/
- * if all changes are new emails. Return: 0; -ENOENT when there is no such inbox; -EOVERFLOW when U numbers
- * run out; -errno of the database. After an error nothing has changed, and the inbox is still stale. */
-int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, const struct maildir_sighting *seen,
-                        size_t seen_len, int64_t arrived_ns);
-
-/* Call when an email has left the inbox. */
-void maildir_memory_note_gone(struct maildir_memory *memory, uint32_t inbox, uint32_t email);
+ * left or returned (waits for the disk). Only one thread at a time may do so. `changes`: of the state before
+ * the caller listed the emails; if the inbox has changed since then, it remains stale. `arrived_ns`: when the
+ * inbox changed; this becomes the time of new/ if all changes are new emails. Return: 0; -ENOENT when there
+ * is no such inbox; -EOVERFLOW when U numbers run out; -errno of the database. After an error nothing has
+ * changed, and the inbox is still stale. */
+int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, uint64_t changes,
+                        const struct maildir_sighting *seen, size_t seen_len, int64_t arrived_ns);
 
 struct maildir_mark {
     enum maildir_folder folder;

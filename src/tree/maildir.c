@@ -9,11 +9,11 @@
  * file in the state directory, whose name starts with a dot or with "dovecot". The kernel knows it as a draft
  * (drafts.c).
  *
- * maildir_memory stores the folder and the marks of each message; lookups and listings of cur, new and tmp
- * first update it from the store if the inbox changed. The size of a message is known only after a fetch, so
- * a lookup fetches the message, and waits while the kernel has the folder locked. The invalidation of a name
- * would wait for that lock, so in cur and new only attributes and listings are invalidated, which locks no
- * folder.
+ * maildir_memory stores the folder and the marks of each message; lookups and listings of cur, new and tmp,
+ * and requests for their times, first update it from the store if the inbox changed. The size of a message is
+ * known only after a fetch, so a lookup fetches the message, and waits while the kernel has the folder
+ * locked. The invalidation of a name would wait for that lock, so in cur and new only attributes and listings
+ * are invalidated, which locks no folder.
  *
  * New mail is announced in new, once a program has looked at the Maildir in this mount. The announced file is
  * created without a lasting size: the kernel asks for the size with the next lookup.
@@ -165,20 +165,20 @@ void maildir_notify_box(struct tree *tree, uint32_t inbox)
 
 void maildir_email_gone(struct tree *tree, uint32_t inbox, uint32_t email)
 {
-    maildir_memory_note_gone(tree->maildir->memory, inbox, email);
-    notify_messages_changed(tree, inbox);
+    maildir_inbox_changed(tree, inbox);
     notify_changed(tree, node_ino(NODE_MAILDIR_MESSAGE, email));
 }
 
 /* Passes the emails of the inbox to maildir_memory_sync(). */
-static int sync_memory(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
+static int sync_memory(struct tree *tree, const struct inbox_view *inbox, uint64_t changes)
 {
     struct email_view views[EMAILS_AT_ONCE];
     uint64_t next[EMAILS_AT_ONCE];
     g_autoptr(GArray) sightings = g_array_new(false, false, sizeof(struct maildir_sighting));
     uint64_t position = 0;
     size_t count;
-    while ((count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
+    while ((count = store_list_emails(tree->store, inbox->number, position, views, next, EMAILS_AT_ONCE)) >
+           0) {
         for (size_t i = 0; i < count; i++) {
             const struct maildir_sighting sighting = {
                 .email = views[i].number,
@@ -189,25 +189,26 @@ static int sync_memory(struct tree *tree, uint32_t inbox, int64_t arrived_ns)
         }
         position = next[count - 1];
     }
-    return maildir_memory_sync(tree->maildir->memory, inbox,
+    return maildir_memory_sync(tree->maildir->memory, inbox->number, changes,
                                (struct maildir_sighting *)(void *)sightings->data, sightings->len,
-                               arrived_ns);
+                               inbox->changed_ms * NS_PER_MS);
 }
 
 /* If the inbox changed, updates the memory, and waits for the disk. */
 static int refresh_memory(struct tree *tree, uint32_t inbox)
 {
+    struct maildir_memory *memory = tree->maildir->memory;
     struct inbox_view view;
     struct maildir_state state;
-    if (maildir_memory_get_state(tree->maildir->memory, inbox, &state) && !state.is_stale)
+    if (maildir_memory_get_state(memory, inbox, &state) && !state.is_stale)
         return 0;
     if (!store_get_inbox(tree->store, inbox, &view))
         return -ENOENT;
     pthread_mutex_lock(&tree->maildir->sync_lock);
-    int error = maildir_memory_add_inbox(tree->maildir->memory, inbox, view.id);
-    bool is_stale = error == 0 && maildir_memory_begin_sync(tree->maildir->memory, inbox);
+    int error = maildir_memory_add_inbox(memory, inbox, view.id);
+    bool is_stale = error == 0 && maildir_memory_get_state(memory, inbox, &state) && state.is_stale;
     if (is_stale)
-        error = sync_memory(tree, inbox, view.changed_ms * NS_PER_MS);
+        error = sync_memory(tree, &view, state.changes);
     pthread_mutex_unlock(&tree->maildir->sync_lock);
     if (is_stale)
         notify_messages_changed(tree, inbox);
@@ -221,22 +222,16 @@ static struct timespec timespec_of_ns(int64_t ns)
     return (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
 }
 
-/* Until refresh_memory() has found out what changed, new/ counts as changed. */
 static int64_t changed_ns(struct tree *tree, const struct inbox_view *inbox, enum maildir_part part)
 {
-    struct maildir_state state = {.is_stale = true};
+    struct maildir_state state = {.uidvalidity = 0};
     maildir_memory_get_state(tree->maildir->memory, inbox->number, &state);
-    int64_t new_ns = state.changed_ns[MAILDIR_NEW];
-    int64_t inbox_ns = inbox->changed_ms * NS_PER_MS;
-    if (state.is_stale)
-        new_ns = inbox_ns > new_ns ? inbox_ns : new_ns + 1;
-    if (part == MAILDIR_PART_NEW)
-        return new_ns;
-    if (part == MAILDIR_PART_CUR && state.changed_ns[MAILDIR_CUR] != 0)
-        return state.changed_ns[MAILDIR_CUR];
+    int64_t ns = 0;
     if (part == MAILDIR_PART_BOX)
-        return inbox->record_ms * NS_PER_MS;
-    return tree->started_ms * NS_PER_MS;
+        ns = inbox->record_ms * NS_PER_MS;
+    else if (part != MAILDIR_PART_TMP)
+        ns = state.changed_ns[part == MAILDIR_PART_CUR ? MAILDIR_CUR : MAILDIR_NEW];
+    return ns != 0 ? ns : tree->started_ms * NS_PER_MS;
 }
 
 /* Writes the content of .uidvalidity. Returns its length. */
@@ -282,6 +277,9 @@ static bool is_in_inbox(struct tree *tree, const struct email_view *email)
 static int get_part(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
 {
     struct inbox_view inbox;
+    int error = is_box(ino) ? 0 : refresh_memory(tree, inbox_of(ino));
+    if (error != 0)
+        return error;
     if (!store_get_inbox(tree->store, inbox_of(ino), &inbox))
         return -ENOENT;
     fill_part(tree, &inbox, part_of(ino), ret);
@@ -293,6 +291,9 @@ static int get_uidvalidity(struct tree *tree, const struct tree_caller *caller, 
 {
     struct inbox_view inbox;
     char text[UIDVALIDITY_SIZE];
+    int error = refresh_memory(tree, (uint32_t)node_number(ino));
+    if (error != 0)
+        return error;
     if (!store_get_inbox(tree->store, (uint32_t)node_number(ino), &inbox))
         return -ENOENT;
     entry_fill(tree, ino, S_IFREG | 0600, write_uidvalidity_text(tree, inbox.number, text),
@@ -456,10 +457,7 @@ static int lookup_in_maildir(struct tree *tree, const struct tree_caller *caller
     for (size_t i = MAILDIR_PART_CUR; i < ARRAY_LEN(part_names); i++)
         if (strcmp(name, part_names[i]) == 0)
             ino = part_ino(inbox, (enum maildir_part)i);
-    if (ino == 0)
-        return -ENOENT;
-    int error = refresh_memory(tree, inbox);
-    return error != 0 ? error : node_get(tree, caller, ino, ret);
+    return ino == 0 ? -ENOENT : node_get(tree, caller, ino, ret);
 }
 
 static int lookup_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,7 +17,6 @@
 #include "base/cleanup.h"
 #include "base/file.h"
 #include "base/log.h"
-#include "base/thread.h"
 #include "mail/maildir_name.h"
 #include "sql/query.h"
 #include "support/disk.h"
@@ -115,6 +113,14 @@ static void open_after_kill(struct fixture *fixture)
     free_left(&left);
 }
 
+static uint64_t changes_of(struct fixture *fixture, uint32_t inbox)
+{
+    struct maildir_state state;
+    assert_true(maildir_memory_get_state(fixture->memory, inbox, &state));
+    assert_true(state.is_stale);
+    return state.changes;
+}
+
 /* Syncs the inbox with an email for each letter. An email's number is the letter's code plus `shift`. */
 static int see(struct fixture *fixture, const char *letters, uint32_t shift)
 {
@@ -128,8 +134,7 @@ static int see(struct fixture *fixture, const char *letters, uint32_t shift)
             .email = (uint32_t)letters[i] + shift, .id = ids[i], .epoch_s = 1000 + letters[i]};
     }
     maildir_memory_mark_stale(fixture->memory, INBOX);
-    assert_true(maildir_memory_begin_sync(fixture->memory, INBOX));
-    return maildir_memory_sync(fixture->memory, INBOX, seen, len,
+    return maildir_memory_sync(fixture->memory, INBOX, changes_of(fixture, INBOX), seen, len,
                                fixture->clock.clock.realtime_ms(&fixture->clock.clock) * NS_PER_MS);
 }
 
@@ -171,14 +176,12 @@ TEST_WITH(a_large_inbox_can_be_emptied, set_up, tear_down)
         seen[i] = (struct maildir_sighting){.email = i, .id = ids[i], .epoch_s = 1000 + i};
     }
     for (int round = 0; round < 2; round++) {
-        maildir_memory_begin_sync(fixture->memory, INBOX);
-        assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, seen, MANY, start_ms * NS_PER_MS), 0);
+        assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, 1, seen, MANY, start_ms * NS_PER_MS), 0);
         for (uint32_t i = 0; i < MANY; i++) {
             assert_true(maildir_memory_find_email(fixture->memory, INBOX, i, &mail));
             assert_int_equal(mail.uid, i + 1);
         }
-        maildir_memory_begin_sync(fixture->memory, INBOX);
-        assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, seen, 0, start_ms * NS_PER_MS), 0);
+        assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, 1, seen, 0, start_ms * NS_PER_MS), 0);
         for (uint32_t i = 0; i < MANY; i++)
             assert_true(!maildir_memory_find_email(fixture->memory, INBOX, i, &mail) || mail.is_gone);
     }
@@ -255,7 +258,6 @@ TEST_WITH(a_removed_message_is_never_shown_again, set_up, tear_down)
         assert_false(maildir_mail_is_shown(&(struct maildir_mail){.is_removed = true}));
         assert_int_equal(get(fixture, 'a', 0).uid, 1);
         assert_int_equal(state_of(fixture).present[MAILDIR_NEW], 1);
-        maildir_memory_note_gone(fixture->memory, INBOX, 'a');
         assert_int_equal(see(fixture, "b", 0), 0);
         assert_true(get(fixture, 'a', 0).is_gone);
     }
@@ -302,8 +304,8 @@ TEST_WITH(each_inbox_has_its_own_numbers, set_up, tear_down)
     struct maildir_mail mail;
     assert_int_equal(see(fixture, "ab", 0), 0);
     assert_int_equal(maildir_memory_add_inbox(fixture->memory, OTHER, "inbox-b"), 0);
-    assert_true(maildir_memory_begin_sync(fixture->memory, OTHER));
-    assert_int_equal(maildir_memory_sync(fixture->memory, OTHER, &seen, 1, 1), 0);
+    uint64_t changes = changes_of(fixture, OTHER);
+    assert_int_equal(maildir_memory_sync(fixture->memory, OTHER, changes, &seen, 1, 1), 0);
     assert_true(maildir_memory_find_email(fixture->memory, OTHER, 'x', &mail));
     assert_int_equal(mail.uid, 1);
     assert_false(maildir_memory_find_email(fixture->memory, INBOX, 'x', &mail));
@@ -317,7 +319,8 @@ TEST_WITH(an_email_without_an_id_gets_no_uid, set_up, tear_down)
     struct fixture *fixture = *state;
     const struct maildir_sighting seen[] = {{.email = 1, .id = NULL}, {.email = 2, .id = "b"}};
     struct maildir_mail mail;
-    assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, seen, 2, 1), 0);
+    uint64_t changes = changes_of(fixture, INBOX);
+    assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, changes, seen, 2, 1), 0);
     assert_false(maildir_memory_find_email(fixture->memory, INBOX, 1, &mail));
     assert_true(maildir_memory_find_email(fixture->memory, INBOX, 2, &mail));
     assert_int_equal(mail.uid, 1);
@@ -398,70 +401,12 @@ TEST_WITH(the_time_of_a_folder_changes_with_its_mail, set_up, tear_down)
     assert_true(arrived.changed_ns[MAILDIR_NEW] > marked.changed_ns[MAILDIR_NEW]);
     assert_int_equal(arrived.changed_ns[MAILDIR_CUR], marked.changed_ns[MAILDIR_CUR]);
     /* An email that leaves the inbox changes the time of its folder. */
-    maildir_memory_note_gone(fixture->memory, INBOX, 'a');
-    struct maildir_state left = state_of(fixture);
-    assert_true(left.changed_ns[MAILDIR_CUR] > arrived.changed_ns[MAILDIR_CUR]);
-    assert_true(left.is_stale);
     assert_int_equal(see(fixture, "bc", 0), 0);
     struct maildir_state last = state_of(fixture);
+    assert_true(last.changed_ns[MAILDIR_CUR] > arrived.changed_ns[MAILDIR_CUR]);
+    assert_int_equal(last.changed_ns[MAILDIR_NEW], arrived.changed_ns[MAILDIR_NEW]);
     open_after_kill(fixture);
     assert_memory_equal(state_of(fixture).changed_ns, last.changed_ns, sizeof(last.changed_ns));
-}
-
-static struct fixture *fixture_syncing;
-static bool was_called;
-
-static void lose_b(int fd)
-{
-    disk_call_before_syncs(NULL);
-    was_called = true;
-    maildir_memory_note_gone(fixture_syncing->memory, INBOX, 'b');
-}
-
-/* A program that lists the folder during the write must not see an older time afterwards. */
-TEST_WITH(mail_that_leaves_during_a_write_changes_the_time_of_the_folder, set_up, tear_down)
-{
-    struct fixture *fixture = *state;
-    assert_int_equal(see(fixture, "ab", 0), 0);
-    fixture_syncing = fixture;
-    was_called = false;
-    disk_call_before_syncs(lose_b);
-    assert_int_equal(mark(fixture, 1, MAILDIR_CUR, 'S'), 0);
-    assert_true(was_called);
-    int64_t start_ns = start_ms * NS_PER_MS; /* + 1 for the email that left, + 2 for the mark */
-    assert_int_equal(state_of(fixture).changed_ns[MAILDIR_NEW], start_ns + 2);
-    assert_true(state_of(fixture).is_stale);
-    was_called = false;
-    disk_call_before_syncs(lose_b);
-    assert_int_equal(see(fixture, "abc", 0), 0);
-    assert_true(was_called);
-    assert_int_equal(state_of(fixture).changed_ns[MAILDIR_NEW], start_ns + 4);
-    assert_true(state_of(fixture).is_stale);
-}
-
-static atomic_bool is_enough;
-
-static void *lose_b_again_and_again(void *context)
-{
-    struct fixture *fixture = context;
-    while (!is_enough)
-        maildir_memory_note_gone(fixture->memory, INBOX, 'b');
-    return NULL;
-}
-
-/* ThreadSanitizer detects the races. */
-TEST_WITH(leaving_and_marking_do_not_race, set_up, tear_down)
-{
-    struct fixture *fixture = *state;
-    pthread_t thread;
-    assert_int_equal(see(fixture, "ab", 0), 0);
-    assert_int_equal(thread_start(&thread, "leaving", lose_b_again_and_again, fixture), 0);
-    for (int i = 0; i < 300; i++) {
-        assert_int_equal(mark(fixture, 1, i % 2 == 0 ? MAILDIR_CUR : MAILDIR_NEW, 'S'), 0);
-        assert_int_equal(see(fixture, i % 2 == 0 ? "abc" : "ab", 0), 0);
-    }
-    is_enough = true;
-    pthread_join(thread, NULL);
 }
 
 TEST_WITH(an_inbox_is_stale_until_its_first_sync, set_up, tear_down)
@@ -470,37 +415,23 @@ TEST_WITH(an_inbox_is_stale_until_its_first_sync, set_up, tear_down)
     assert_true(state_of(fixture).is_stale);
     assert_int_equal(see(fixture, "a", 0), 0);
     assert_false(state_of(fixture).is_stale);
-    assert_false(maildir_memory_begin_sync(fixture->memory, INBOX));
     maildir_memory_mark_stale(fixture->memory, INBOX);
     assert_true(state_of(fixture).is_stale);
     open_again(fixture);
     assert_true(state_of(fixture).is_stale);
 }
 
-/* A thread that needs the inbox during another thread's sync must wait for that sync. */
-TEST_WITH(an_inbox_is_stale_during_its_sync, set_up, tear_down)
-{
-    struct fixture *fixture = *state;
-    const struct maildir_sighting seen = {.email = 'a', .id = "a", .epoch_s = 5};
-    assert_true(maildir_memory_begin_sync(fixture->memory, INBOX));
-    assert_true(state_of(fixture).is_stale);
-    assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, &seen, 1, 1), 0);
-    assert_false(state_of(fixture).is_stale);
-}
-
 TEST_WITH(an_inbox_that_changes_during_its_sync_stays_stale, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     const struct maildir_sighting seen = {.email = 'a', .id = "a", .epoch_s = 5};
-    assert_true(maildir_memory_begin_sync(fixture->memory, INBOX));
+    uint64_t changes = changes_of(fixture, INBOX);
     maildir_memory_mark_stale(fixture->memory, INBOX);
-    assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, &seen, 1, 1), 0);
-    assert_true(maildir_memory_begin_sync(fixture->memory, INBOX));
-    maildir_memory_note_gone(fixture->memory, INBOX, 'a');
-    assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, &seen, 1, 1), 0);
-    assert_true(maildir_memory_begin_sync(fixture->memory, INBOX));
-    assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, NULL, 0, 1), 0);
-    assert_false(maildir_memory_begin_sync(fixture->memory, INBOX));
+    assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, changes, &seen, 1, 1), 0);
+    assert_true(state_of(fixture).is_stale);
+    changes = changes_of(fixture, INBOX);
+    assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, changes, &seen, 1, 1), 0);
+    assert_false(state_of(fixture).is_stale);
 }
 
 /* ---------------------------------------------------------------- the file */
