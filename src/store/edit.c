@@ -150,13 +150,6 @@ struct update {
     char *reason; /* reason for `error`, or NULL */
 };
 
-static void fail_update(struct update *update, int error, const char *reason)
-{
-    update->error = error;
-    if (update->reason == NULL)
-        update->reason = strdup(reason);
-}
-
 /* The record of one inbox in the service's list. */
 struct wanted_inbox {
     const char *id;
@@ -174,53 +167,57 @@ static int take_wanted_inbox(void *context, struct inbox_record *record)
 }
 
 /* Fetches the current record of the inbox. The caller releases it, also after a failure. */
-static bool fetch_record(struct update *update, struct cancel *cancel, struct inbox_record *ret_record)
+static int fetch_record(struct store *store, const char *id, struct cancel *cancel,
+                        struct inbox_record *ret_record, char **ret_reason)
 {
-    struct store *store = update->store;
-    struct wanted_inbox wanted = {.id = update->id};
+    struct wanted_inbox wanted = {.id = id};
     struct service_result result;
+    int error = 0;
     store->service->ops->list_inboxes(store->service, take_wanted_inbox, &wanted, cancel, &result);
     contact_report(&store->contact, &result);
     if (result.outcome == SERVICE_ABSENT)
-        fail_update(update, -EPERM,
-                    "the service does not let an inbox's settings be read; they are not overwritten");
+        error = reason_give(ret_reason, -EPERM,
+                            "the service does not let an inbox's settings be read; they are not overwritten");
     else if (result.outcome != SERVICE_OK)
-        fail_update(update, result_errno_of_change(&result), result_reason(&result));
+        error = reason_give(ret_reason, result_errno_of_change(&result), "%s", result_reason(&result));
     else if (wanted.record.id == NULL)
-        fail_update(update, -ENOENT, "the service no longer knows this inbox");
+        error = reason_give(ret_reason, -ENOENT, "the service no longer knows this inbox");
     service_result_release(&result);
     *ret_record = wanted.record;
-    return update->error == 0;
+    return error;
+}
+
+/* The update has succeeded even if the new record cannot be read. */
+static void show_updated_inbox(struct store *store, const char *id, struct cancel *cancel)
+{
+    struct inbox_record record;
+    _cleanup_free_ char *reason = NULL;
+    if (fetch_record(store, id, cancel, &record, &reason) != 0 ||
+        index_put_inbox(&store->index, &record, INBOX_LISTED, 0, NULL) != 0)
+        sync_request(store->sync, SYNC_ALL, SYNC_COMPLETE);
+    inbox_record_release(&record);
 }
 
 static void run_update(void *context, struct cancel *cancel)
 {
     struct update *update = context;
-    struct store *store = update->store;
-    struct inbox_record current = {0};
-    struct inbox_record changed = {0};
+    struct inbox_record current;
     struct service_result result;
     _cleanup_free_ char *request = NULL;
     _cleanup_free_ char *id = NULL;
-    if (fetch_record(update, cancel, &current))
-        update->error = inbox_request_update(&current, update->text, update->len, &request, &update->reason);
+    int error = fetch_record(update->store, update->id, cancel, &current, &update->reason);
+    if (error == 0)
+        error = inbox_request_update(&current, update->text, update->len, &request, &update->reason);
     inbox_record_release(&current);
-    if (update->error != 0)
-        return;
-    int error = request_upsert(store, request, cancel, &id, &result);
-    if (error != 0)
-        fail_update(update, error, result_reason(&result));
-    service_result_release(&result);
-    if (error != 0)
-        return;
-    /* The update succeeds even if the new record cannot be read. */
-    struct update shown = *update;
-    shown.reason = NULL;
-    if (!fetch_record(&shown, cancel, &changed) ||
-        index_put_inbox(&store->index, &changed, INBOX_LISTED, 0, NULL) != 0)
-        sync_request(store->sync, SYNC_ALL, SYNC_COMPLETE);
-    inbox_record_release(&changed);
-    free(shown.reason);
+    if (error == 0) {
+        error = request_upsert(update->store, request, cancel, &id, &result);
+        if (error == 0)
+            show_updated_inbox(update->store, update->id, cancel);
+        else
+            error = reason_give(&update->reason, error, "%s", result_reason(&result));
+        service_result_release(&result);
+    }
+    update->error = error;
 }
 
 int store_update_inbox(struct store *store, uint32_t inbox, const char *text, size_t len,

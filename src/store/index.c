@@ -194,14 +194,6 @@ static int add_inbox(struct inbox_table *table, const struct inbox_row *row, str
     return 0;
 }
 
-/* Returns NULL if `text` is NULL, `before` if it equals `text`, otherwise a copy. */
-static const char *copy_if_changed(struct inbox_table *table, const char *before, const char *text)
-{
-    if (text == NULL || (before != NULL && strcmp(before, text) == 0))
-        return text == NULL ? NULL : before;
-    return g_string_chunk_insert(table->texts, text);
-}
-
 int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
 {
     struct inbox_row before = {.id = NULL};
@@ -219,9 +211,9 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
         return -ENOMEM;
     if (inbox != NULL)
         before = inbox->row;
-    after.id = copy_if_changed(table, before.id, row->id);
-    after.address = copy_if_changed(table, before.address, row->address);
-    after.name = copy_if_changed(table, before.name, row->name);
+    after.id = g_string_chunk_insert_const(table->texts, row->id);
+    after.address = row->address == NULL ? NULL : g_string_chunk_insert_const(table->texts, row->address);
+    after.name = g_string_chunk_insert_const(table->texts, row->name);
     int error = inbox == NULL ? add_inbox(table, &after, &inbox) : 0;
     if (error != 0)
         return error;
@@ -386,19 +378,10 @@ bool index_renew_cache(struct index *index)
     atomic_fetch_add(&index->lost, 1);
     /* If the program restarts before the next complete lists, those lists must announce nothing. */
     index->is_first_sync_unsaved = true;
-    struct connection *connection = NULL;
-    int error = cache_begin_write(index->cache, &connection);
-    if (error == 0) {
-        for (guint i = 0; i < index->inboxes.items->len && error == 0; i++) {
-            const struct inbox *inbox = inbox_table_get(&index->inboxes, i);
-            error = inbox == NULL ? 0 : cache_put_inbox(connection, &inbox->row);
-        }
-        error = cache_end_write(index->cache, error);
-    }
     for (guint i = 0; i < index->inboxes.items->len; i++) {
         struct inbox *inbox = inbox_table_get(&index->inboxes, i);
         if (inbox != NULL)
-            inbox->is_unsaved = error != 0;
+            inbox->is_unsaved = true;
     }
     return true;
 }

@@ -11,8 +11,13 @@ enum {
     UNAVAILABLE = 503,
 };
 
-static int errno_of_retry(const struct service_result *result)
+/* Returns the errno of a request that the service did not answer, or could not answer now. */
+static int errno_without_answer(const struct service_result *result)
 {
+    if (result->outcome == SERVICE_UNAUTHORIZED)
+        return -EACCES;
+    if (result->outcome != SERVICE_RETRY)
+        return -EHOSTUNREACH;
     switch (result->error) {
     case EINTR:
     case EAGAIN:
@@ -30,45 +35,28 @@ static int errno_of_retry(const struct service_result *result)
 
 int result_errno_of_listing(const struct service_result *result)
 {
-    switch (result->outcome) {
-    case SERVICE_OK:
+    if (result->outcome == SERVICE_OK)
         return -result->error;
-    case SERVICE_RETRY:
-        return result->error == EIO ? -EIO : errno_of_retry(result);
-    case SERVICE_UNAUTHORIZED:
-        return -EACCES;
-    case SERVICE_UNKNOWN:
-        return result->error == EIO && result->http_status < 300 ? -EIO : -EHOSTUNREACH;
-    case SERVICE_REJECTED:
-    case SERVICE_ABSENT:
-        break;
-    }
-    return -EIO;
+    bool is_refused = result->outcome == SERVICE_REJECTED || result->outcome == SERVICE_ABSENT;
+    bool is_unusable =
+        result->error == EIO && (result->outcome == SERVICE_RETRY || result->http_status < 300);
+    return is_refused || is_unusable ? -EIO : errno_without_answer(result);
 }
 
 int result_errno_of_change(const struct service_result *result)
 {
-    switch (result->outcome) {
-    case SERVICE_OK:
+    if (result->outcome == SERVICE_OK)
         return 0;
-    case SERVICE_RETRY:
-        return errno_of_retry(result);
-    case SERVICE_UNAUTHORIZED:
-        return -EACCES;
-    case SERVICE_UNKNOWN:
-        return -EHOSTUNREACH;
-    case SERVICE_REJECTED:
-        if (result->is_foreign)
-            return -EHOSTUNREACH;
+    bool is_refused =
+        result->outcome == SERVICE_ABSENT || (result->outcome == SERVICE_REJECTED && !result->is_foreign);
+    if (is_refused)
         return result->error == EEXIST ? -EEXIST : -EINVAL;
-    case SERVICE_ABSENT:
-        break;
-    }
-    return -EINVAL;
+    return errno_without_answer(result);
 }
 
 int result_errno_of_content(const struct service_result *result)
 {
+    bool has_none = result->error == ENOENT || result->error == EFBIG;
     switch (result->outcome) {
     case SERVICE_OK:
         return 0;
@@ -76,33 +64,21 @@ int result_errno_of_content(const struct service_result *result)
         return -result->error;
     case SERVICE_UNAUTHORIZED:
         return -EACCES;
-    case SERVICE_UNKNOWN:
-        return -EIO;
-    case SERVICE_REJECTED:
-        return result->error == ENOENT || result->error == EFBIG ? -result->error : -EIO;
     case SERVICE_ABSENT:
-        break;
+        return -ENOENT;
+    default:
+        return result->outcome == SERVICE_REJECTED && has_none ? -result->error : -EIO;
     }
-    return -ENOENT;
 }
 
 bool result_is_answer(const struct service_result *result)
 {
+    bool is_success = result->http_status >= 200 && result->http_status < 300;
     if (result->is_foreign)
         return false;
-    switch (result->outcome) {
-    case SERVICE_OK:
-    case SERVICE_REJECTED:
-    case SERVICE_ABSENT:
-        return true;
-    case SERVICE_RETRY:
-        return result->http_status == TOO_MANY_REQUESTS ||
-               (result->http_status >= 200 && result->http_status < 300);
-    case SERVICE_UNAUTHORIZED:
-    case SERVICE_UNKNOWN:
-        break;
-    }
-    return false;
+    if (result->outcome == SERVICE_RETRY)
+        return is_success || result->http_status == TOO_MANY_REQUESTS;
+    return result->outcome != SERVICE_UNAUTHORIZED && result->outcome != SERVICE_UNKNOWN;
 }
 
 bool result_is_busy(const struct service_result *result)
