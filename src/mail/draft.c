@@ -24,6 +24,103 @@ enum {
     REQUEST_MAX_BYTES = 40 * 1000 * 1000,
 };
 
+/* ---- for both forms: the reading, reasons for refusals, lists of recipients */
+
+static void free_parts(struct draft_part *parts, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        free(parts[i].name);
+        free(parts[i].content_type);
+        free(parts[i].content_id);
+        free(parts[i].bytes);
+    }
+    g_free(parts);
+}
+
+static void reading_init(struct draft_reading *reading, char **ret_reason)
+{
+    *reading = (struct draft_reading){
+        .attachment_ids = g_ptr_array_new_null_terminated(0, g_free, true),
+        .attachment_names = g_ptr_array_new_null_terminated(0, g_free, true),
+        .in_reply_to = g_ptr_array_new_null_terminated(0, g_free, true),
+        .references = g_ptr_array_new_null_terminated(0, g_free, true),
+        .not_carried = g_ptr_array_new_null_terminated(0, g_free, true),
+        .parts = g_array_new(false, false, sizeof(struct draft_part)),
+        .ret_reason = ret_reason,
+    };
+}
+
+static void reading_release(struct draft_reading *reading)
+{
+    free(reading->from);
+    address_list_release(&reading->to);
+    address_list_release(&reading->cc);
+    address_list_release(&reading->bcc);
+    address_list_release(&reading->reply_to);
+    free(reading->subject);
+    free(reading->plain_text);
+    free(reading->html);
+    free(reading->existing_email_id);
+    free(reading->message_type);
+    g_ptr_array_unref(reading->attachment_ids);
+    g_ptr_array_unref(reading->attachment_names);
+    g_ptr_array_unref(reading->in_reply_to);
+    g_ptr_array_unref(reading->references);
+    g_ptr_array_unref(reading->not_carried);
+    size_t parts_len = reading->parts->len;
+    free_parts((struct draft_part *)(void *)g_array_free(reading->parts, false), parts_len);
+    mime_texts_release(&reading->texts);
+}
+
+int draft_refuse_recipients(struct draft_reading *reading)
+{
+    return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d recipients", DRAFT_RECIPIENTS_MAX);
+}
+
+int draft_refuse_address(const struct draft_reading *reading, const char *path, const char *address)
+{
+    if (address == NULL)
+        return reason_give(reading->ret_reason, -EBADMSG, "%s: not an email address", path);
+    return reason_give(reading->ret_reason, -EBADMSG, "%s: not an email address: \"%.80s\"", path, address);
+}
+
+/* Returns true if `refused` is the beginning of a name whose comma lacks quotes: "Smith" in "Smith, John
+ * <j@x.example>". */
+static bool has_unquoted_comma(const char *text, const char *refused)
+{
+    const char *after = strstr(text, refused); /* NULL if the item was folded */
+    if (after == NULL || strchr(refused, '@') != NULL)
+        return false;
+    after += strlen(refused);
+    after += strspn(after, " \t\r\n");
+    return *after == ',' && after[1 + strcspn(after + 1, "<,@")] == '<';
+}
+
+int draft_read_addresses(struct draft_reading *reading, const char *path, const char *text,
+                         struct address_list *list)
+{
+    _cleanup_free_ char *refused = NULL;
+    int error = address_list_parse(list, text, NULL, &refused);
+    if (error == -EMSGSIZE)
+        return draft_refuse_recipients(reading);
+    if (error == -EBADMSG && refused != NULL && has_unquoted_comma(text, refused))
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "%s: not an email address: \"%.80s\"; a name with a comma needs quotes", path,
+                           refused);
+    return error == -EBADMSG ? draft_refuse_address(reading, path, refused) : error;
+}
+
+void draft_begin_list(struct draft_reading *reading, struct address_list *list)
+{
+    bool *is_default = list == &reading->to ? &reading->has_default_to : &reading->has_default_cc;
+    if ((list != &reading->to && list != &reading->cc) || !*is_default)
+        return;
+    *is_default = false;
+    address_list_release(list);
+}
+
+/* ---- the beginning of a message */
+
 static size_t blank_len(const char *bytes, size_t len)
 {
     size_t blank = 0;
@@ -34,48 +131,25 @@ static size_t blank_len(const char *bytes, size_t len)
 
 /* ---- answers: fields of the user, completed by those of the answered email */
 
-/* Moves the list with its unusable text, which refuse_unusable() then reports. */
-static void take_list(struct address_list *list, struct address_list *source)
-{
-    *list = *source;
-    *source = (struct address_list){0};
-}
-
-static void take_text_if_missing(char **text, char **source)
-{
-    if (*text == NULL)
-        *text = TAKE_PTR(*source);
-}
-
-/* Reads an answer in either form, or a body alone. Missing fields come from the JSON text `answered`. The
- * answer cannot name another email than `answered` does. */
+/* Reads an answer in either form, or a body alone. The JSON text `answered` is read first, and the fields of
+ * the message replace its fields. The answer cannot name another email than `answered` does. */
 static int read_answer(struct draft_reading *reading, const char *bytes, size_t len, const char *answered)
 {
-    _cleanup_(draft_reading_release) struct draft_reading from_email;
-    draft_reading_init(&from_email, reading->ret_reason);
-    from_email.is_from_email = true;
-    reading->is_answer = true;
-    int error = draft_read_json(&from_email, answered, strlen(answered));
+    reading->is_from_email = true;
+    int error = draft_read_json(reading, answered, strlen(answered));
+    reading->is_from_email = false;
+    reading->is_answer = reading->has_default_to = reading->has_default_cc = true;
+    g_autofree char *email_id = g_strdup(reading->existing_email_id);
+    g_autofree char *type = g_strdup(reading->message_type);
     size_t blank = blank_len(bytes, len);
     bool is_json = blank < len && bytes[blank] == '{';
     if (error == 0)
         error = is_json ? draft_read_json(reading, bytes, len) : draft_read_answer_text(reading, bytes, len);
-    if (error != 0)
-        return error;
-    if (reading->message_type != NULL && from_email.message_type != NULL &&
-        (strcmp(reading->message_type, from_email.message_type) != 0 ||
-         strcmp(reading->existing_email_id, from_email.existing_email_id) != 0))
+    if (error == 0 &&
+        (g_strcmp0(email_id, reading->existing_email_id) != 0 || g_strcmp0(type, reading->message_type) != 0))
         return reason_give(reading->ret_reason, -EBADMSG,
                            "existing_email_id, message_type: not those of the email answered here");
-    if (!reading->has_to)
-        take_list(&reading->to, &from_email.to);
-    if (!reading->has_cc)
-        take_list(&reading->cc, &from_email.cc);
-    take_text_if_missing(&reading->from, &from_email.from);
-    take_text_if_missing(&reading->subject, &from_email.subject);
-    take_text_if_missing(&reading->existing_email_id, &from_email.existing_email_id);
-    take_text_if_missing(&reading->message_type, &from_email.message_type);
-    return 0;
+    return error;
 }
 
 /* Some editors begin a file with a byte order mark. */
@@ -120,8 +194,8 @@ static bool may_have_fields(const char *bytes, size_t len)
 
 int draft_check_beginning(const char *bytes, size_t len, const char *answered, char **ret_reason)
 {
-    _cleanup_(draft_reading_release) struct draft_reading from_email;
-    draft_reading_init(&from_email, ret_reason);
+    _cleanup_(reading_release) struct draft_reading from_email;
+    reading_init(&from_email, ret_reason);
     from_email.is_from_email = true;
     bool may_be_mark = len < sizeof(byte_order_mark) && memcmp(bytes, byte_order_mark, len) == 0;
     size_t mark_len = byte_order_mark_len(bytes, len);
@@ -144,7 +218,7 @@ void draft_free(struct draft *draft)
     free(draft->request);
     g_strfreev(draft->not_carried);
     g_strfreev(draft->attachment_names);
-    draft_parts_free(draft->parts, draft->parts_len);
+    free_parts(draft->parts, draft->parts_len);
     g_strfreev(draft->message_ids);
     free(draft);
 }
@@ -256,8 +330,8 @@ int draft_parse(const char *bytes, size_t len, const char *answered, struct draf
                 char **ret_reason)
 {
     *ret_reason = NULL;
-    _cleanup_(draft_reading_release) struct draft_reading reading;
-    draft_reading_init(&reading, ret_reason);
+    _cleanup_(reading_release) struct draft_reading reading;
+    reading_init(&reading, ret_reason);
     int error = read_message(&reading, bytes, len, answered);
     if (error == 0)
         error = check_recipients_and_sizes(&reading);

@@ -29,6 +29,7 @@ static int read_text_field(struct draft_reading *reading, const char *path, cons
 {
     if (!json_is_string(value))
         return refuse(reading, path, "not a string");
+    g_free(*(char **)target);
     *(char **)target = g_strdup(json_string_value(value));
     return 0;
 }
@@ -114,7 +115,7 @@ static int read_addresses_field(struct draft_reading *reading, const char *field
                                 void *target)
 {
     struct address_list *list = target;
-    draft_note_list_given(reading, list);
+    draft_begin_list(reading, list);
     if (json_is_string(value))
         return draft_read_addresses(reading, field, json_string_value(value), list);
     if (json_is_object(value))
@@ -139,9 +140,11 @@ static int read_from_field(struct draft_reading *reading, const char *field, con
 {
     _cleanup_(address_list_release) struct address_list list = {0};
     int error = read_one_address(reading, field, value, &list);
-    if (error == 0 && list.items != NULL)
-        *(char **)from = TAKE_PTR(list.items[0].address);
-    return error;
+    if (error != 0)
+        return error;
+    g_free(*(char **)from);
+    *(char **)from = TAKE_PTR(list.items[0].address);
+    return 0;
 }
 
 static int read_boolean_field(struct draft_reading *reading, const char *field, const json_t *value,

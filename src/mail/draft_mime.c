@@ -17,7 +17,6 @@
 #include "mail/header_text.h"
 #include "mail/message_id.h"
 #include "mail/reason.h"
-#include "mail/transfer_encoding.h"
 
 enum {
     NOT_CARRIED_MAX = 32, /* descriptions that are kept; one more says "and more" */
@@ -60,6 +59,7 @@ static int read_text_header(struct draft_reading *reading, const char *name, con
         return error;
     if (!address_name_is_valid(text))
         return reason_give(reading->ret_reason, -EBADMSG, "%s: holds a control character", name);
+    g_free(*(char **)target);
     *(char **)target = TAKE_PTR(text);
     return 0;
 }
@@ -83,14 +83,16 @@ static int read_from_header(struct draft_reading *reading, const char *name, con
     int error = draft_read_addresses(reading, name, raw, &list);
     if (error == 0 && list.len > 1)
         return reason_give(reading->ret_reason, -EBADMSG, "From: more than one address");
-    if (error == 0 && list.len == 1)
-        *(char **)from = TAKE_PTR(list.items[0].address);
-    return error;
+    if (error != 0 || list.len == 0)
+        return error;
+    g_free(*(char **)from);
+    *(char **)from = TAKE_PTR(list.items[0].address);
+    return 0;
 }
 
 static int read_addresses_header(struct draft_reading *reading, const char *name, const char *raw, void *list)
 {
-    draft_note_list_given(reading, list);
+    draft_begin_list(reading, list);
     return draft_read_addresses(reading, name, raw, list);
 }
 
@@ -327,7 +329,7 @@ refuse_part(const struct draft_reading *reading, const struct mime_entity *part,
     return reason_give(reading->ret_reason, -EBADMSG, "%s%s", where, words);
 }
 
-/* Gives the reason for an error of mime_decode_text() or transfer_encoding_decode(). */
+/* Gives the reason for an error of mime_decode_text() or mime_decode(). */
 static int refuse_content(const struct draft_reading *reading, const struct mime_entity *part, int error,
                           const char *words)
 {
@@ -389,8 +391,7 @@ static int read_attachment(struct draft_reading *reading, const struct mime_enti
     int error = mime_name_file(part, reading->parts->len + 1, &name);
     if (error != 0)
         return error;
-    error =
-        transfer_encoding_decode(part->header, part->body, true, &draft_part.bytes, &draft_part.len, &words);
+    error = mime_decode(part->header, part->body, true, &draft_part.bytes, &draft_part.len, &words);
     if (error != 0)
         return refuse_content(reading, part, error, words);
     char content_id[MIME_CONTENT_ID_SIZE];
@@ -491,6 +492,14 @@ static bool has_second_message(struct span text)
     return false;
 }
 
+/* A body that is too long is cut after a character at most four bytes above its bound, so that
+ * check_recipients_and_sizes() (draft.c) still refuses it. */
+static int join_texts(struct draft_reading *reading)
+{
+    return mime_texts_join(&reading->texts, DRAFT_BODY_MAX_BYTES + 4, &reading->plain_text, &reading->html,
+                           &reading->alternative_content);
+}
+
 int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len)
 {
     struct header_section section = {0};
@@ -508,11 +517,8 @@ int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len
     struct mime_visitor visitor = {reading, begin_entity, read_leaf, refuse_defect};
     if (error == 0)
         error = mime_read(message, &visitor);
-    /* A body that is too long is cut after a character at most four bytes above its bound, so that
-     * check_recipients_and_sizes() (draft.c) still refuses it. */
     if (error == 0)
-        error = mime_texts_join(&reading->texts, DRAFT_BODY_MAX_BYTES + 4, &reading->plain_text,
-                                &reading->html, &reading->alternative_content);
+        error = join_texts(reading);
     if (error == 0)
         note_content_ids(reading);
     return error;
@@ -529,9 +535,7 @@ int draft_read_answer_text(struct draft_reading *reading, const char *bytes, siz
     if (error != -EBADMSG || begins_with_counted_header(text))
         return error;
     free(TAKE_PTR(*reading->ret_reason));
-    /* A body without headers is read as a MIME message that names no charset. */
-    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(2 * DRAFT_MAX_BYTES);
-    strbuf_append_str(&message, "MIME-Version: 1.0\n\n");
-    strbuf_append(&message, bytes, len);
-    return message.error != 0 ? message.error : draft_read_mime(reading, message.data, message.len);
+    const struct mime_entity body = {.header = {"", 0}, .body = text, .type = "text/plain"};
+    error = read_leaf(reading, &body, MIME_PLAIN);
+    return error != 0 ? error : join_texts(reading);
 }

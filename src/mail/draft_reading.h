@@ -20,8 +20,8 @@ struct draft_reading {
     bool is_answer;     /* missing fields are taken from the answered email */
     bool is_from_email; /* reads the result of reply_make(): its lists may have an unusable text */
     char *from;
-    bool has_to; /* the message itself has a To list, which may be empty; likewise has_cc */
-    bool has_cc;
+    bool has_default_to; /* `to` is that of the answered email, and the message has not replaced it yet */
+    bool has_default_cc;
     struct address_list to;
     struct address_list cc;
     struct address_list bcc;
@@ -43,11 +43,6 @@ struct draft_reading {
     char **ret_reason;
 };
 
-void draft_parts_free(struct draft_part *parts, size_t len);
-
-void draft_reading_init(struct draft_reading *reading, char **ret_reason);
-void draft_reading_release(struct draft_reading *reading);
-
 /* Refuses the message for too many recipients: -EMSGSIZE with a reason. */
 int draft_refuse_recipients(struct draft_reading *reading);
 
@@ -58,8 +53,9 @@ int draft_refuse_address(const struct draft_reading *reading, const char *path, 
 int draft_read_addresses(struct draft_reading *reading, const char *path, const char *text,
                          struct address_list *list);
 
-/* Sets has_to if `list` is reading->to, and has_cc if `list` is reading->cc. */
-void draft_note_list_given(struct draft_reading *reading, const struct address_list *list);
+/* Empties the list if it is that of the answered email. Call it before the message's own addresses are added.
+ */
+void draft_begin_list(struct draft_reading *reading, struct address_list *list);
 
 /* Reads the JSON form. The bytes must hold no NUL; likewise below. */
 int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len);

@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The texts of a message: decodes the leaves that mime_read() calls plain and HTML, and joins them to the two
+ * The content of a message: decodes the leaves of mime_read(), and joins the texts among them to the two
  * texts of the interface: one plain text and one HTML.
+ *
+ * The transfer encodings are those of RFC 2045, section 6. Misspelt names that are common in mail are
+ * accepted, such as "8bits" and "quoted-printable;".
  *
  * Each text is a piece. The two texts of a multipart/alternative are one piece that has both forms.
  */
@@ -14,7 +17,6 @@
 #include "base/strbuf.h"
 #include "mail/charset.h"
 #include "mail/mime.h"
-#include "mail/transfer_encoding.h"
 
 struct mime_piece {
     const void *alternative; /* body of the outermost multipart/alternative around the text; NULL if none */
@@ -27,6 +29,17 @@ struct mime_texts {
     struct mime_piece *pieces;
     size_t len;
 };
+
+/* Returns the encoding of a header section, in small letters, such as "base64"; NULL if the content needs no
+ * decoding, or the encoding is unknown. */
+const char *mime_encoding_name(struct span header);
+
+/* Decodes content by the header section of its part. *ret_bytes is NUL-terminated; the caller frees. Return:
+ * 0 or -ENOMEM; with `is_strict` also -ENOTSUP (an unknown encoding) and -EBADMSG (damaged
+ * content; *ret_words, static, name the damage). Without `is_strict`, damage is skipped, and an unknown
+ * encoding counts as none. */
+int mime_decode(struct span header, struct span content, bool is_strict, char **ret_bytes, size_t *ret_len,
+                const char **ret_words);
 
 /* Appends flowed text (RFC 3676) with each paragraph on one line. A line with a blank at its end continues in
  * the next line; with DelSp, this blank is removed. The blank that RFC 3676 adds before "From " and ">" is

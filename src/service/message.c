@@ -22,7 +22,6 @@
 #include "mail/message_id.h"
 #include "mail/mime.h"
 #include "mail/mime_text.h"
-#include "mail/transfer_encoding.h"
 
 /* ---------------------------------------------------------------- values and records */
 
@@ -164,7 +163,7 @@ static int add_attachment(struct message *message, const struct mime_entity *par
     message->attachments = list;
     struct message_attachment *attachment = &list[message->attachments_len++];
     *attachment = (struct message_attachment){.content_type = strdup(part->type),
-                                              .encoding = transfer_encoding_name(part->header)};
+                                              .encoding = mime_encoding_name(part->header)};
     mime_read_content_id(part->header, attachment->content_id);
     if (attachment->content_type == NULL || mime_name_file(part, count + 1, &attachment->name) != 0)
         return -ENOMEM;
@@ -181,8 +180,8 @@ static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
     if (role == MIME_ATTACHMENT) {
         if (reading->skipped-- > 0)
             return 0;
-        int error = transfer_encoding_decode(leaf->header, leaf->body, false, &reading->bytes,
-                                             &reading->bytes_len, &words);
+        int error =
+            mime_decode(leaf->header, leaf->body, false, &reading->bytes, &reading->bytes_len, &words);
         return error != 0 ? error : 1;
     }
     if (reading->message == NULL)
