@@ -106,12 +106,6 @@ int worker_pool_submit(struct worker_pool *pool, struct worker_job *job)
     return 0;
 }
 
-bool worker_pool_withdraw(struct worker_pool *pool, const struct worker_job *job)
-{
-    LOCK_GUARD(&pool->lock);
-    return g_queue_remove(&pool->jobs, job);
-}
-
 void worker_pool_free(struct worker_pool *pool)
 {
     if (pool == NULL)

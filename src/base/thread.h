@@ -7,7 +7,6 @@
 #define INBOXFS_BASE_THREAD_H
 
 #include <pthread.h>
-#include <stdbool.h>
 
 /* Starts a joinable thread. Debuggers show `name`, which has up to 15 bytes. Return: 0 or -errno. */
 int thread_start(pthread_t *ret_thread, const char *name, void *(*function)(void *), void *argument);
@@ -26,10 +25,6 @@ int worker_pool_new(const char *name, unsigned int max_threads, struct worker_po
 /* Queues a job. Return: 0; or -errno when the pool has no thread and cannot start one; the caller then still
  * owns the job. */
 int worker_pool_submit(struct worker_pool *pool, struct worker_job *job);
-
-/* Removes a job from the queue. Returns true if the caller owns the job again; false if the job runs, has
- * run, or was never queued. */
-bool worker_pool_withdraw(struct worker_pool *pool, const struct worker_job *job);
 
 /* Waits until all jobs are done, and frees the pool. NULL-safe. */
 void worker_pool_free(struct worker_pool *pool);

@@ -36,15 +36,13 @@ enum {
 
     READER_WAIT_MS = 30 * 1000,
     READER_TRANSFERS_MAX = 16,
-    ATTEMPTS_MAX = 3,             /* requests for one part while the service is busy */
-    PAUSE_MS = 500,               /* pause between attempts unless the answer has a Retry-After */
-    PAUSE_MAX_MS = 10 * 1000,     /* after a longer Retry-After there is no further attempt */
-    TOO_LONG_MAX = 64,            /* number of parts that are remembered as too long */
-    TOO_LONG_MS = 60 * 60 * 1000, /* time until such a part may be requested again */
+    ATTEMPTS_MAX = 3,         /* requests for one part while the service is busy */
+    PAUSE_MS = 500,           /* pause between attempts unless the answer has a Retry-After */
+    PAUSE_MAX_MS = 10 * 1000, /* after a longer Retry-After there is no further attempt */
 
     AHEAD_AT_ONCE = 50,                /* threads that fetch ahead; bounds JSON in memory to 100 MB */
     AHEAD_MAX_BYTES = 2 * 1024 * 1024, /* JSON of one part; ahead_file_max_bytes() bounds files */
-    AHEAD_QUEUE_MAX = 1000,            /* parts to be fetched ahead */
+    AHEAD_QUEUE_MAX = 1000,            /* emails to be fetched ahead */
     AHEAD_EMAILS = 128,                /* emails fetched ahead of one reader, at most */
     AHEAD_PER_EMAIL = 16,              /* emails to fetch ahead for each email that the reader has read */
     STREAMS_MAX = 8,                   /* readers that are followed at the same time */
@@ -63,14 +61,8 @@ struct content_request {
     const char *email_id;
     const char *attachment_id; /* NULL for texts and raw messages */
     bool is_ahead;             /* for no reader, but ahead of one or by the probe; AHEAD_... bound it */
-    bool has_attachments;      /* the email's attachments are to be fetched ahead after its texts */
     bool is_known_to_exist;    /* the service has just shown that it has the email */
     struct cancel *cancel;     /* cancels requests to the service */
-};
-
-struct too_long {
-    int64_t key;
-    int64_t until_ms; /* when the part may be requested again */
 };
 
 /* A program (grep -r, tar, a mail program) that reads the same part of an inbox's emails in one direction.
@@ -115,26 +107,30 @@ struct contents {
     GHashTable *transfers; /* struct content_transfer by key */
     struct read_stream streams[STREAMS_MAX];
     uint64_t stream_uses;
-    unsigned int ahead_queued; /* number of unfinished transfers with is_ahead */
-    struct too_long too_long[TOO_LONG_MAX];
-    size_t too_long_next; /* modulo TOO_LONG_MAX, the index of the next entry to overwrite */
+    unsigned int ahead_queued; /* number of unfinished ahead_jobs */
 };
 
 /* A fetch of one part of an email, which all readers of the part share. If a reader times out, the transfer
- * continues for later readers. A transfer that has not begun when its last reader leaves is withdrawn. */
+ * continues for later readers. If all readers have left before the transfer begins, nothing is fetched. */
 struct content_transfer {
     struct worker_job job; /* first, since run_transfer() casts it */
     struct contents *contents;
-    struct content_request request; /* owns its strings */
+    struct content_request request; /* owns its attachment_id */
     pthread_cond_t done;
-    unsigned int references; /* of the job and of each reader; protected by contents.lock, like all below */
+    unsigned int references; /* of the running thread and of each reader; protected by contents.lock, like all
+                                below */
     bool is_done;
-    int error;                     /* valid when done */
+    int error; /* valid when done; -ECANCELED if the readers must fetch the part themselves */
     struct store_content *content; /* valid when done without an error */
 };
 
-static void fetch_ahead(struct contents *contents, uint32_t email, enum content_part part,
-                        const char *attachment_id, bool has_attachments);
+/* Fetches a part of one email ahead of a reader. CONTENT_PART_ATTACHMENT means all of its attachments. */
+struct ahead_job {
+    struct worker_job job; /* first, since run_ahead() casts it */
+    struct contents *contents;
+    uint32_t email;
+    enum content_part part;
+};
 
 /* ---------------------------------------------------------------- content in memory */
 
@@ -296,6 +292,12 @@ static int request_once(struct contents *contents, const struct content_request 
     return content_folder_from_content(&fetched, &answer->content->folder);
 }
 
+static void content_answer_release(struct content_answer *answer)
+{
+    free(answer->message_id);
+    store_content_unref(answer->content);
+}
+
 /* Repeats the request of a reader while the service is busy. Return: 0; -errno, as in store_content.h. */
 static int request_with_retries(struct contents *contents, const struct content_request *request,
                                 struct content_answer *answer)
@@ -319,28 +321,23 @@ static int request_with_retries(struct contents *contents, const struct content_
     }
 }
 
-static void content_answer_release(struct content_answer *answer)
-{
-    free(answer->message_id);
-    store_content_unref(answer->content);
-}
-
 /* Stores the part before a reader gets the part, so that a search finds every text that was read. Ignores an
  * error of the disk: the next read then fetches the part again. */
 static int fetch_and_store(struct contents *contents, const struct content_request *request,
-                           struct content_answer *answer)
+                           struct store_content **ret_content)
 {
-    struct store_content *content = answer->content;
+    _cleanup_(content_answer_release) struct content_answer answer = {.content = content_new(request->email)};
+    struct store_content *content = answer.content;
     struct content_bytes packed = {.fd = -1};
-    int error = content == NULL ? -ENOMEM : request_with_retries(contents, request, answer);
+    int error = content == NULL ? -ENOMEM : request_with_retries(contents, request, &answer);
     if (error != 0)
         return error;
     struct content_new_part part = {.key = request->key,
                                     .bytes = &content->bytes,
-                                    .file_name = answer->file_name,
+                                    .file_name = answer.file_name,
                                     .email = request->email,
                                     .email_id = request->email_id,
-                                    .message_id = answer->message_id};
+                                    .message_id = answer.message_id};
     if (request->part == CONTENT_PART_TEXTS) {
         error = content_cache_pack(&content->folder, &packed);
         part.bytes = &packed;
@@ -351,13 +348,14 @@ static int fetch_and_store(struct contents *contents, const struct content_reque
     content_bytes_release(&packed);
     if (error != 0) {
         log_debug("what was fetched of an email is not kept: %s", strerror(-error));
-        if (answer->file_name[0] != '\0')
-            content_cache_unlink(&contents->cache, answer->file_name);
+        if (answer.file_name[0] != '\0')
+            content_cache_unlink(&contents->cache, answer.file_name);
     }
+    *ret_content = TAKE_PTR(answer.content);
     return 0;
 }
 
-/* ---------------------------------------------------------------- a transfer */
+/* ---------------------------------------------------------------- transfers */
 
 static void unref_transfer_locked(struct content_transfer *transfer)
 {
@@ -365,155 +363,78 @@ static void unref_transfer_locked(struct content_transfer *transfer)
         return;
     store_content_unref(transfer->content);
     pthread_cond_destroy(&transfer->done);
-    free((char *)transfer->request.email_id);
     free((char *)transfer->request.attachment_id);
     free(transfer);
 }
 
-/* Drops the job's reference to a transfer that will not run. */
-static void forget_transfer_locked(struct content_transfer *transfer)
-{
-    g_hash_table_remove(transfer->contents->transfers, &transfer->request.key);
-    unref_transfer_locked(transfer);
-}
-
-static bool is_too_long_locked(const struct contents *contents, const struct content_request *request)
-{
-    int64_t now_ms = clock_monotonic_ms(contents->clock);
-    for (size_t i = 0; i < TOO_LONG_MAX; i++) {
-        const struct too_long *known = &contents->too_long[i];
-        if (known->key == request->key && now_ms < known->until_ms)
-            return true;
-    }
-    return false;
-}
-
 /* Fetching ahead from a busy service would make readers wait longer. */
-static int check_may_request(struct contents *contents, const struct content_request *request)
+static int check_may_request(const struct content_transfer *transfer)
 {
+    struct contents *contents = transfer->contents;
     struct contact *contact = &contents->store->contact;
     LOCK_GUARD(&contents->lock);
     if (contents->is_stopping)
         return -EINTR;
-    if (!request->is_ahead)
-        return 0;
+    if (!transfer->request.is_ahead)
+        return transfer->references > 1 ? 0 : -EINTR;
     return contact_is_busy(contact) ? -EAGAIN : contact_is_unreachable(contact) ? -EHOSTUNREACH : 0;
 }
 
+/* Drops one reference. */
 static void run_transfer(struct worker_job *job)
 {
     struct content_transfer *transfer = (struct content_transfer *)job;
     struct contents *contents = transfer->contents;
     const struct content_request *request = &transfer->request;
-    _cleanup_content_ struct store_content *known = NULL;
-    struct content_answer answer = {.content = content_new(request->email)};
+    struct store_content *content = NULL;
+    int error = 0;
     /* Another transfer may have stored the part since the reader looked into the cache. */
-    bool is_known = load_part(contents, request, &known) == 0;
-    int error = is_known ? 0 : check_may_request(contents, request);
-    if (error == 0 && !is_known)
-        error = fetch_and_store(contents, request, &answer);
-    struct store_content *content = is_known ? known : answer.content;
-    pthread_mutex_lock(&contents->lock);
+    if (load_part(contents, request, &content) != 0)
+        error = check_may_request(transfer);
+    if (error == 0 && content == NULL)
+        error = fetch_and_store(contents, request, &content);
+    LOCK_GUARD(&contents->lock);
     transfer->is_done = true;
-    transfer->error = error;
-    transfer->content = error == 0 ? content_ref(content) : NULL;
-    if (error == -EFBIG && !request->is_ahead)
-        contents->too_long[contents->too_long_next++ % TOO_LONG_MAX] =
-            (struct too_long){request->key, clock_monotonic_ms(contents->clock) + TOO_LONG_MS};
+    transfer->error = error != 0 && request->is_ahead ? -ECANCELED : error;
+    transfer->content = content;
     g_hash_table_remove(contents->transfers, &request->key);
     if (error == 0 && request->part == CONTENT_PART_TEXTS)
         remember_texts_locked(contents, content);
     pthread_cond_broadcast(&transfer->done);
-    pthread_mutex_unlock(&contents->lock);
-    /* The table no longer has the transfer, so no other thread changes has_attachments. */
-    for (size_t i = 0; error == 0 && request->has_attachments && i < content->folder.len; i++)
-        if (content->folder.entries[i].kind == CONTENT_ATTACHMENT)
-            fetch_ahead(contents, content->email, CONTENT_PART_ATTACHMENT, content->folder.entries[i].id,
-                        false);
-    content_answer_release(&answer);
-    LOCK_GUARD(&contents->lock);
-    contents->ahead_queued -= request->is_ahead;
     unref_transfer_locked(transfer);
 }
 
-/* ---------------------------------------------------------------- waiting for a transfer */
-
-static struct content_transfer *new_transfer(struct contents *contents, const struct content_request *request)
+/* Makes the transfer of a part. The caller runs the transfer if the request is ahead. */
+static int start_transfer_locked(struct contents *contents, const struct content_request *request,
+                                 struct content_transfer **ret_transfer)
 {
-    struct content_transfer *transfer = calloc(1, sizeof(*transfer));
-    if (transfer == NULL)
-        return NULL;
-    *transfer = (struct content_transfer){
-        .job.run = run_transfer, .contents = contents, .request = *request, .references = 1};
-    transfer->request.email_id = strdup(request->email_id);
-    transfer->request.attachment_id = request->attachment_id == NULL ? NULL : strdup(request->attachment_id);
-    clock_condition_init(&transfer->done);
-    if (transfer->request.email_id != NULL &&
-        (request->attachment_id == NULL) == (transfer->request.attachment_id == NULL))
-        return transfer;
-    unref_transfer_locked(transfer);
-    return NULL;
-}
-
-/* Finds or makes the transfer of a part, and takes a reference. The caller submits its job if *ret_is_new. */
-static int join_transfer_locked(struct contents *contents, const struct content_request *request,
-                                struct content_transfer **ret_transfer, bool *ret_is_new)
-{
-    struct content_transfer *transfer = g_hash_table_lookup(contents->transfers, &request->key);
-    *ret_is_new = transfer == NULL;
     if (contents->is_stopping)
         return -EINTR;
-    if (transfer == NULL) {
-        if (contact_is_unreachable(&contents->store->contact))
-            return -EHOSTUNREACH;
-        if (is_too_long_locked(contents, request))
-            return -EFBIG;
-        transfer = new_transfer(contents, request);
-        if (transfer == NULL)
-            return -ENOMEM;
-        g_hash_table_insert(contents->transfers, &transfer->request.key, transfer);
+    if (contact_is_unreachable(&contents->store->contact))
+        return -EHOSTUNREACH;
+    struct content_transfer *transfer = g_new0(struct content_transfer, 1);
+    *transfer = (struct content_transfer){
+        .job.run = run_transfer, .contents = contents, .request = *request, .references = 1};
+    transfer->request.attachment_id = g_strdup(request->attachment_id);
+    clock_condition_init(&transfer->done);
+    int error = request->is_ahead ? 0 : worker_pool_submit(contents->reader_pool, &transfer->job);
+    if (error != 0) {
+        unref_transfer_locked(transfer);
+        return error;
     }
-    transfer->references++;
+    g_hash_table_insert(contents->transfers, &transfer->request.key, transfer);
     *ret_transfer = transfer;
     return 0;
 }
 
-/* Drops a reference. Withdraws a transfer that has not begun and has no other reader: the queue would grow
- * while readers give up on a slow service. */
-static void leave_transfer_locked(struct content_transfer *transfer)
-{
-    struct contents *contents = transfer->contents;
-    bool is_last = transfer->references == 2 /* the job's and the caller's */ && !transfer->is_done &&
-                   !contents->is_stopping;
-    if (is_last && worker_pool_withdraw(contents->reader_pool, &transfer->job))
-        forget_transfer_locked(transfer);
-    unref_transfer_locked(transfer);
-}
-
-/* Sets *ret_was_ahead if the transfer had the tighter bounds for fetching ahead. */
 static int await_transfer_locked(struct contents *contents, const struct content_request *request,
-                                 int64_t until_ms, struct cancel *cancel, struct store_content **ret_content,
-                                 bool *ret_was_ahead)
+                                 int64_t until_ms, struct cancel *cancel, struct store_content **ret_content)
 {
-    struct content_transfer *transfer = NULL;
-    bool must_start;
-    *ret_was_ahead = false;
-    int error = join_transfer_locked(contents, request, &transfer, &must_start);
+    struct content_transfer *transfer = g_hash_table_lookup(contents->transfers, &request->key);
+    int error = transfer != NULL ? 0 : start_transfer_locked(contents, request, &transfer);
     if (error != 0)
         return error;
-    if (!must_start && transfer->request.is_ahead &&
-        worker_pool_withdraw(contents->ahead_pool, &transfer->job)) {
-        transfer->request.is_ahead = false;
-        contents->ahead_queued--;
-        must_start = true;
-    }
-    if (must_start)
-        error = worker_pool_submit(contents->reader_pool, &transfer->job);
-    if (error != 0) {
-        forget_transfer_locked(transfer);
-        unref_transfer_locked(transfer);
-        return error;
-    }
+    transfer->references++;
     while (!transfer->is_done && !contents->is_stopping && error == 0)
         error = wait_until(contents->clock, &transfer->done, &contents->lock, until_ms, cancel);
     if (transfer->is_done)
@@ -522,8 +443,7 @@ static int await_transfer_locked(struct contents *contents, const struct content
         error = -EINTR;
     if (error == 0)
         *ret_content = content_ref(transfer->content);
-    *ret_was_ahead = transfer->request.is_ahead;
-    leave_transfer_locked(transfer);
+    unref_transfer_locked(transfer);
     return error;
 }
 
@@ -532,12 +452,11 @@ static int fetch_part(struct contents *contents, const struct content_request *r
                       struct store_content **ret_content)
 {
     int64_t until_ms = clock_monotonic_ms(contents->clock) + READER_WAIT_MS;
-    bool was_ahead;
     int error;
     LOCK_GUARD(&contents->lock);
-    do /* again if the transfer was made ahead of readers, and failed by the bounds for that */
-        error = await_transfer_locked(contents, request, until_ms, cancel, ret_content, &was_ahead);
-    while ((error == -EFBIG || error == -EAGAIN) && was_ahead);
+    do
+        error = await_transfer_locked(contents, request, until_ms, cancel, ret_content);
+    while (error == -ECANCELED);
     return error;
 }
 
@@ -559,25 +478,60 @@ static bool make_request(struct contents *contents, uint32_t email, enum content
     return id != NULL;
 }
 
-/* Ignores errors, since a later read of the part reports them. */
+/* Fetches a part, unless another thread does so. Ignores errors, since a later read of the part reports them.
+ */
 static void fetch_ahead(struct contents *contents, uint32_t email, enum content_part part,
-                        const char *attachment_id, bool has_attachments)
+                        const char *attachment_id)
 {
     struct content_request request;
     struct content_transfer *transfer = NULL;
-    bool is_new = false;
     if (!make_request(contents, email, part, attachment_id, true, &request))
         return;
-    LOCK_GUARD(&contents->lock);
-    if (contents->ahead_queued >= AHEAD_QUEUE_MAX ||
-        join_transfer_locked(contents, &request, &transfer, &is_new) != 0)
+    pthread_mutex_lock(&contents->lock);
+    if (!g_hash_table_contains(contents->transfers, &request.key))
+        (void)start_transfer_locked(contents, &request, &transfer);
+    pthread_mutex_unlock(&contents->lock);
+    if (transfer != NULL)
+        run_transfer(&transfer->job);
+}
+
+/* The texts contain the ids of the attachments. */
+static void fetch_attachments_ahead(struct contents *contents, uint32_t email)
+{
+    struct content_request request;
+    _cleanup_content_ struct store_content *texts = NULL;
+    fetch_ahead(contents, email, CONTENT_PART_TEXTS, NULL);
+    if (!make_request(contents, email, CONTENT_PART_TEXTS, NULL, true, &request) ||
+        load_part(contents, &request, &texts) != 0)
         return;
-    transfer->request.has_attachments |= has_attachments;
-    if (is_new && worker_pool_submit(contents->ahead_pool, &transfer->job) == 0)
+    for (size_t i = 0; i < texts->folder.len; i++)
+        if (texts->folder.entries[i].kind == CONTENT_ATTACHMENT)
+            fetch_ahead(contents, email, CONTENT_PART_ATTACHMENT, texts->folder.entries[i].id);
+}
+
+static void run_ahead(struct worker_job *job)
+{
+    struct ahead_job *ahead = (struct ahead_job *)job;
+    struct contents *contents = ahead->contents;
+    if (ahead->part == CONTENT_PART_ATTACHMENT)
+        fetch_attachments_ahead(contents, ahead->email);
+    else
+        fetch_ahead(contents, ahead->email, ahead->part, NULL);
+    free(ahead);
+    LOCK_GUARD(&contents->lock);
+    contents->ahead_queued--;
+}
+
+static void queue_ahead_locked(struct contents *contents, uint32_t email, enum content_part part)
+{
+    if (contents->is_stopping || contents->ahead_queued >= AHEAD_QUEUE_MAX)
+        return;
+    struct ahead_job *job = g_new(struct ahead_job, 1);
+    *job = (struct ahead_job){.job.run = run_ahead, .contents = contents, .email = email, .part = part};
+    if (worker_pool_submit(contents->ahead_pool, &job->job) == 0)
         contents->ahead_queued++;
-    else if (is_new)
-        forget_transfer_locked(transfer);
-    unref_transfer_locked(transfer);
+    else
+        free(job);
 }
 
 static size_t distance(size_t one, size_t other)
@@ -635,33 +589,22 @@ static void follow_reader(struct contents *contents, const struct content_reques
     size_t position;
     if (!index_find_position(&contents->store->index, request->email, &inbox, &position))
         return;
-    size_t len = 0;
-    pthread_mutex_lock(&contents->lock);
+    LOCK_GUARD(&contents->lock);
     struct read_stream *stream = find_stream_locked(contents, inbox, request->part, position, is_missing);
-    if (stream != NULL) {
-        stream->used = ++contents->stream_uses;
-        len = advance_stream_locked(contents, stream, position, emails);
-    }
-    pthread_mutex_unlock(&contents->lock);
-    /* The texts are fetched first, since they contain the ids of the attachments. */
-    bool has_attachments = request->part == CONTENT_PART_ATTACHMENT;
+    if (stream == NULL)
+        return;
+    stream->used = ++contents->stream_uses;
+    size_t len = advance_stream_locked(contents, stream, position, emails);
     for (size_t i = 0; i < len; i++)
-        fetch_ahead(contents, emails[i], has_attachments ? CONTENT_PART_TEXTS : request->part, NULL,
-                    has_attachments);
+        queue_ahead_locked(contents, emails[i], request->part);
 }
 
 /* ---------------------------------------------------------------- reading */
 
-/* Returns -EINTR, too, if `cancel` is set and the part must be fetched, or the cache must write first. */
 static int get_part(struct contents *contents, const struct content_request *request, struct cancel *cancel,
                     struct store_content **ret_content)
 {
-    bool must_not_wait = cancel_is_set(cancel);
-    if (must_not_wait && content_cache_must_write(&contents->cache))
-        return -EINTR;
     bool is_missing = load_part(contents, request, ret_content) != 0;
-    if (is_missing && must_not_wait)
-        return -EINTR;
     follow_reader(contents, request, is_missing);
     int error = is_missing ? fetch_part(contents, request, cancel, ret_content) : 0;
     /* The service may have lost its content since the last probe. */
@@ -760,14 +703,12 @@ static int probe_part(struct contents *contents, uint32_t email, enum content_pa
                       struct cancel *cancel)
 {
     struct content_request request;
+    _cleanup_content_ struct store_content *content = NULL;
     if (!make_request(contents, email, part, NULL, true, &request))
         return -ENOENT;
     request.is_known_to_exist = true;
     request.cancel = cancel;
-    struct content_answer answer = {.content = content_new(email)};
-    int error = fetch_and_store(contents, &request, &answer);
-    content_answer_release(&answer);
-    return error;
+    return fetch_and_store(contents, &request, &content);
 }
 
 /* Requests the content of one email after another until the capabilities are certain. */

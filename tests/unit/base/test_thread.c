@@ -74,42 +74,6 @@ TEST(jobs_run_in_parallel_up_to_the_bound)
     pthread_mutex_destroy(&gate.lock);
 }
 
-TEST(jobs_withdrawn_from_the_queue_do_not_run)
-{
-    enum {
-        FEW = 6
-    };
-    struct gated_job jobs[FEW];
-    struct gate gate = {.running = 0};
-    struct worker_pool *pool = NULL;
-    pthread_mutex_init(&gate.lock, NULL);
-    pthread_cond_init(&gate.changed, NULL);
-    assert_int_equal(worker_pool_new("test", 1, &pool), 0);
-    for (size_t i = 0; i < FEW - 1; i++) {
-        jobs[i] = (struct gated_job){.job = {.run = run_gated}, .gate = &gate};
-        assert_int_equal(worker_pool_submit(pool, &jobs[i].job), 0);
-    }
-    pthread_mutex_lock(&gate.lock);
-    while (gate.running < 1)
-        pthread_cond_wait(&gate.changed, &gate.lock);
-    pthread_mutex_unlock(&gate.lock);
-    assert_false(worker_pool_withdraw(pool, &jobs[0].job)); /* the job has begun */
-    assert_true(worker_pool_withdraw(pool, &jobs[2].job));
-    assert_false(worker_pool_withdraw(pool, &jobs[2].job));
-    assert_true(worker_pool_withdraw(pool, &jobs[4].job)); /* the last job of the queue */
-    jobs[5] = (struct gated_job){.job = {.run = run_gated}, .gate = &gate};
-    assert_int_equal(worker_pool_submit(pool, &jobs[5].job), 0);
-    pthread_mutex_lock(&gate.lock);
-    gate.is_open = 1;
-    pthread_cond_broadcast(&gate.changed);
-    pthread_mutex_unlock(&gate.lock);
-    worker_pool_free(pool);
-    for (size_t i = 0; i < FEW; i++)
-        assert_int_equal(jobs[i].runs, i != 2 && i != 4);
-    pthread_cond_destroy(&gate.changed);
-    pthread_mutex_destroy(&gate.lock);
-}
-
 TEST(a_pool_without_work_can_be_freed)
 {
     struct worker_pool *pool = NULL;

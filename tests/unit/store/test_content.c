@@ -281,25 +281,6 @@ static int open_raw(struct store_fixture *fixture, const char *id)
     return error;
 }
 
-TEST(a_message_that_is_too_long_is_not_requested_again)
-{
-    struct store_fixture fixture;
-    set_up(&fixture, 3);
-    start_and_sync(&fixture);
-    await(has_all, &fixture);
-    fake_service_set(fixture.fake, FAKE_GET_RAW,
-                     (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 200, .error = EFBIG});
-    unsigned int before = fake_service_count(fixture.fake, FAKE_GET_RAW);
-    for (int i = 0; i < 3; i++)
-        assert_int_equal(open_raw(&fixture, "00000001-in-1"), -EFBIG);
-    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_RAW), before + 1);
-
-    fake_service_set(fixture.fake, FAKE_GET_RAW, (struct fake_outcome){.outcome = SERVICE_OK});
-    fake_clock_advance(&fixture.clock, 60 * 60 * 1000);
-    assert_int_equal(open_raw(&fixture, "00000001-in-1"), 0);
-    fixture_release(&fixture);
-}
-
 TEST(the_probe_does_not_read_a_long_message_to_its_end)
 {
     size_t len = 3 * MEGABYTE;
