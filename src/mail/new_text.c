@@ -1,196 +1,215 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The table holds the phrases that mail programs write around history, in many languages. The functions after
- * it classify one line. The last part of the file reads the text line by line, keeps the new lines, and ends
- * at the first history that is not quoted. Phrases are compared as bytes, with the capitals that mail
- * programs write.
+ * Regular expressions find what mail programs write around history; each is for one line, or for an
+ * attribution of several lines. The last part of the file reads the text line by line, keeps the new lines,
+ * and ends at the first history that is not quoted. Lines are compared as bytes.
  */
 #include "mail/new_text.h"
 
 #include <glib.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 
-#include "base/character.h"
 #include "base/cleanup.h"
 
-/* ---- what mail programs write */
+/* ---- what a line is */
 
-enum phrase {
-    PHRASE_OPENING,   /* before the date in an attribution; attributions without it begin with the date */
-    PHRASE_VERB,      /* within an attribution */
-    PHRASE_ORIGINAL,  /* between dashes, in a separator above history */
-    PHRASE_FORWARDED, /* between dashes or before a colon, above a forwarded mail */
-    PHRASE_FROM,      /* PHRASE_FROM to PHRASE_SUBJECT: a label in a block of headers */
-    PHRASE_DATE,
-    PHRASE_TO,
-    PHRASE_SUBJECT,
-    PHRASE_DEVICE, /* begins the line that a telephone adds to a mail */
-    PHRASE_LIST,   /* in the footer that a mailing list adds, under a rule */
-    PHRASE_ABOVE,  /* in the line above which an answer is to be written; in small letters */
-    PHRASE_ANSWER, /* also needed in a line with PHRASE_ABOVE that has no marks around it; in small letters */
-    PHRASE_COUNT,
+/* Parts of the patterns. Each may hold those after it. The phrases are in English, German, French, Spanish,
+ * Italian, Portuguese, Dutch, the languages of Scandinavia, Finnish, Polish, Czech, Hungarian, Romanian,
+ * Turkish, Russian, Ukrainian, Greek, Vietnamese, Chinese, Japanese and Korean. */
+static const struct {
+    const char *name;
+    const char *pattern;
+} parts[] = {
+    {"<IS_MARKED>", "(?=.*(?:<COLON>|<RULE>)<MARKS>$)"},
+    {"<IS_DATED>", "(?=[-*:\\s]*(?:<OPENING>|(?:[^ ]* )?\\d)(?=.*\\d)(?=.*(?:<TIME>|@)))"},
+    {"<HAS_SENDER>", "(?=.*@.*>[-*:\\s]*$)"},
+    {"<HAS_VERB>", "(?=.*<VERB>)"},
+    {"<HAS_ALL>", "(?=.*<YEAR>)(?=.*<TIME>)(?=.*@)(?=.*<)"},
+    {"<YEAR>", "(?<!\\d)\\d{4}(?!\\d)"},
+    {"<TIME>", "\\d[:.]\\d"},
+    {"<RULE>", "---|___|==="},
+    {"<COLON>", ":|："},
+    {"<MARKS>", "(?:[\\s*]|\u00a0)*+"}, /* bold text is between asterisks */
+    /* Before the date in an attribution; attributions without it begin with the date. */
+    {"<OPENING>",
+     "On |Am |Le |El |Il |In data |Em |No dia |Op |Den |På |W dniu |Dnia |Dne |Pe |În |Στις |Vào |在|于|於"},
+    /* Within an attribution. */
+    {"<VERB>",
+     "wrote|writes|schrieb|a écrit|escribió|ha scritto|escreveu|schreef|geschreven|skrev|kirjoitti|napisał|"
+     "pisze|napsal|írta|a scris|yazdı|пишет|написал|писал|пише|написав|έγραψε|đã viết|"
+     "写道|寫道|のメール|작성"},
+    /* Between dashes, in a separator above history. */
+    {"<ORIGINAL>",
+     "Original Message|Original Appointment|Ursprüngliche Nachricht|Originalnachricht|Original-Nachricht|"
+     "Message d'origine|Message d’origine|Message original|Mensaje original|Messaggio originale|"
+     "Mensagem original|Oorspronkelijk bericht|Origineel bericht|Ursprungligt meddelande|Originalmeddelande|"
+     "Oprindelig meddelelse|Oprindelig besked|Opprinnelig melding|Opprinnelig e-post|Alkuperäinen viesti|"
+     "Wiadomość oryginalna|Oryginalna wiadomość|Původní zpráva|Eredeti üzenet|Mesaj original|Orijinal Mesaj|"
+     "Özgün İleti|Исходное сообщение|Оригинальное сообщение|Вихідне повідомлення|Αρχικό μήνυμα|原始邮件|"
+     "原始郵件|元のメッセージ|オリジナルメッセージ|원본 메시지|원본 메일"},
+    /* Between dashes or before a colon, above a forwarded mail. */
+    {"<FORWARDED>",
+     "Forwarded message|Begin forwarded message|Start of forwarded message|Weitergeleitete Nachricht|"
+     "Anfang der weitergeleiteten Nachricht|Message transféré|Début du message|Mensaje reenviado|"
+     "Inicio del mensaje reenviado|Messaggio inoltrato|Inizio messaggio inoltrato|Mensagem encaminhada|"
+     "Início da mensagem |Doorgestuurd bericht|Begin doorgestuurd bericht|Vidarebefordrat meddelande|"
+     "Videresendt meddelelse|Videresendt melding|Välitetty viesti|Przekazana wiadomość|Wiadomość przekazana|"
+     "Přeposlaná zpráva|Továbbított üzenet|Mesaj redirecționat|Yönlendirilen ileti|Yönlendirilmiş mesaj|"
+     "Пересылаемое сообщение|Пересланное сообщение|Начало переадресованного сообщения|Переслане повідомлення|"
+     "Προωθημένο μήνυμα|转发邮件|轉寄郵件|转发的邮件|転送されたメッセージ|転送メッセージ"},
+    /* Labels in a block of headers. */
+    {"<FROM>",
+     "From|Von|De|Da|Van|Från|Fra|Lähettäjä|Od|Feladó|De la|Kimden|Gönderen|От|От кого|Від|Από|Từ|发件人|"
+     "寄件者|差出人|보낸 사람|보낸사람"},
+    {"<DATE>",
+     "Sent|Date|Gesendet|Datum|Envoyé|Envoyé le|Message du|Enviado|Enviado el|Fecha|Inviato|Data|Enviada|"
+     "Enviada em|Verzonden|Skickat|Sendt|Dato|Lähetetty|Päiväys|Wysłano|Odesláno|Elküldve|Dátum|Trimis|"
+     "Gönderildi|Tarih|Отправлено|Дата|Надіслано|Στάλθηκε|Ημερομηνία|Đã gửi|发送时间|日期|寄件日期|送信日時|"
+     "日付|보낸 날짜|날짜"},
+    {"<TO>",
+     "To|An|À|Para|A|Aan|Till|Til|Vastaanottaja|Do|Komu|Címzett|Către|Kime|Кому|Προς|Đến|收件人|收件者|宛先|"
+     "받는 사람|받는사람"},
+    {"<SUBJECT>",
+     "Subject|Betreff|Objet|Sujet|Asunto|Oggetto|Assunto|Onderwerp|Ämne|Emne|Aihe|Temat|Předmět|Tárgy|"
+     "Subiect|Konu|Тема|Θέμα|Chủ đề|主题|主旨|件名|제목"},
+    /* Begins the line that a telephone adds to a mail. */
+    {"<DEVICE>",
+     "Sent from |Sent via |Sent wirelessly |Get Outlook for |Von meinem |Gesendet von |Gesendet mit |"
+     "Diese Nachricht wurde von mein|Envoyé de |Envoyé depuis |Envoyé à partir |Envoyé sans fil |"
+     "Obtenir Outlook pour |Télécharger Outlook pour |Enviado desde |Obtener Outlook para |Inviato da |"
+     "Inviato dal |Ottieni Outlook per |Scarica Outlook per |Enviado do meu |Enviado de |Enviado a partir |"
+     "Obter o Outlook para |Obtenha o Outlook para |Verzonden vanaf |Verstuurd vanaf |Verzonden met |"
+     "Skickat från |Sendt fra |Hämta Outlook för |Hent Outlook til |Få Outlook for |Lähetetty |Wysłane z |"
+     "Wysłano z |Pobierz program Outlook dla |Odesláno z |Trimis de pe |iPhone'umdan |iPad'imden |"
+     "iPhone’umdan |iPad’imden |Отправлено с |Отправлено из |Надіслано з |Στάλθηκε από |发自我的|從我的|"
+     "iPhoneから送信|iPadから送信|Androidから送信|나의 iPhone에서 |내 iPhone에서 "},
+    /* In the footer that a mailing list adds, under a rule. */
+    {"<LIST>", "mailing list|To unsubscribe, e-mail: "},
+    /* In the line above which an answer is to be written. */
+    {"<ABOVE>",
+     "above this line|above the line|oberhalb dieser zeile|über dieser zeile|über diese zeile|"
+     "au-dessus de cette ligne|au dessus de cette ligne|encima de esta línea|arriba de esta línea|"
+     "sopra di questa riga|sopra questa riga|sopra questa linea|acima desta linha|boven deze regel|"
+     "boven deze lijn|ovanför den här raden|ovanför denna rad|over denne linje|tämän rivin yläpuolel|"
+     "powyżej tej linii|powyżej tego wiersza|nad tą linią|nad tento řádek|nad tímto řádkem|sor fölé|"
+     "deasupra acestei linii|bu satırın üst|bu satırın yukarı|над этой строкой|выше этой строки|"
+     "выше этой линии|над цим рядком|вище цього рядка|πάνω από αυτή τη γραμμή|πάνω από αυτήν τη γραμμή|"
+     "phía trên dòng này|此行上方|这行上方|這行上方|此行之上|この行の上に|この行より上に|이 줄 위"},
+    /* Also needed in such a line that has no marks before it. */
+    {"<ANSWER>",
+     "reply|response|antwort|répon|respuesta|respond|rispo|resposta|antwoord|svar|vasta|odpow|odpov|válasz|"
+     "răspun|yanıt|ответ|відпов|απάντησ|phản hồi|回复|回覆|返信|답장|회신"},
 };
 
-/* Phrases of a kind, with "|" between them: in English, German, French, Spanish, Italian, Portuguese, Dutch,
- * the languages of Scandinavia, Finnish, Polish, Czech, Hungarian, Romanian, Turkish, Russian, Ukrainian,
- * Greek, Vietnamese, Chinese, Japanese and Korean. */
-static const char *const phrases[PHRASE_COUNT] = {
-    [PHRASE_OPENING] = "On |Am |Le |El |Il |In data |Em |No dia |Op |Den |På |W dniu |Dnia |Dne |Pe |În "
-                       "|Στις |Vào |在|于|於",
-    [PHRASE_VERB] =
-        "wrote|writes|schrieb|a écrit|escribió|ha scritto|escreveu|schreef|geschreven|skrev|kirjoitti|"
-        "napisał|pisze|napsal|írta|a scris|yazdı|пишет|написал|писал|пише|написав|έγραψε|đã viết|写道|寫道|"
-        "のメール|작성",
-    [PHRASE_ORIGINAL] =
-        "Original Message|Original message|original message|Original Appointment|Ursprüngliche Nachricht|"
-        "Originalnachricht|Original-Nachricht|Message d'origine|Message d’origine|Message original|"
-        "Message Original|Mensaje original|Messaggio originale|Messaggio Originale|Mensagem original|"
-        "Mensagem Original|Oorspronkelijk bericht|Origineel bericht|Ursprungligt meddelande|"
-        "Originalmeddelande|Oprindelig meddelelse|Oprindelig besked|Opprinnelig melding|Opprinnelig e-post|"
-        "Alkuperäinen viesti|Wiadomość oryginalna|Oryginalna wiadomość|Původní zpráva|Eredeti üzenet|"
-        "Mesaj original|Orijinal Mesaj|Orijinal mesaj|Özgün İleti|Исходное сообщение|Оригинальное сообщение|"
-        "Вихідне повідомлення|Αρχικό μήνυμα|原始邮件|原始郵件|元のメッセージ|オリジナルメッセージ|"
-        "원본 메시지|원본 메일",
-    [PHRASE_FORWARDED] =
-        "Forwarded message|Forwarded Message|Begin forwarded message|Start of forwarded message|"
-        "Weitergeleitete Nachricht|Anfang der weitergeleiteten Nachricht|Message transféré|Message Transféré|"
-        "Début du message|Mensaje reenviado|Inicio del mensaje reenviado|Messaggio inoltrato|"
-        "Inizio messaggio inoltrato|Mensagem encaminhada|Início da mensagem |Doorgestuurd bericht|"
-        "Begin doorgestuurd bericht|Vidarebefordrat meddelande|Videresendt meddelelse|Videresendt melding|"
-        "Välitetty viesti|Przekazana wiadomość|Wiadomość przekazana|Přeposlaná zpráva|Továbbított üzenet|"
-        "Mesaj redirecționat|Yönlendirilen ileti|Yönlendirilmiş mesaj|Пересылаемое сообщение|"
-        "Пересланное сообщение|Начало переадресованного сообщения|Переслане повідомлення|Προωθημένο μήνυμα|"
-        "转发邮件|轉寄郵件|转发的邮件|転送されたメッセージ|転送メッセージ",
-    [PHRASE_FROM] =
-        "From|Von|De|Da|Van|Från|Fra|Lähettäjä|Od|Feladó|De la|Kimden|Gönderen|От|От кого|Від|Από|Từ|发件人|"
-        "寄件者|差出人|보낸 사람|보낸사람",
-    [PHRASE_DATE] =
-        "Sent|Date|Gesendet|Datum|Envoyé|Envoyé le|Message du|Enviado|Enviado el|Fecha|Inviato|Data|Enviada|"
-        "Enviada em|Verzonden|Skickat|Sendt|Dato|Lähetetty|Päiväys|Wysłano|Odesláno|Elküldve|Dátum|Trimis|"
-        "Gönderildi|Tarih|Отправлено|Дата|Надіслано|Στάλθηκε|Ημερομηνία|Đã gửi|发送时间|日期|寄件日期|"
-        "送信日時|日付|보낸 날짜|날짜",
-    [PHRASE_TO] =
-        "To|An|À|Para|A|Aan|Till|Til|Vastaanottaja|Do|Komu|Címzett|Către|Kime|Кому|Προς|Đến|收件人|收件者|"
-        "宛先|받는 사람|받는사람",
-    [PHRASE_SUBJECT] =
-        "Subject|Betreff|Objet|Sujet|Asunto|Oggetto|Assunto|Onderwerp|Ämne|Emne|Aihe|Temat|Předmět|Tárgy|"
-        "Subiect|Konu|Тема|Θέμα|Chủ đề|主题|主旨|件名|제목",
-    [PHRASE_DEVICE] =
-        "Sent from |Sent via |Sent wirelessly |Get Outlook for |Von meinem |Gesendet von |Gesendet mit |"
-        "Diese Nachricht wurde von mein|Envoyé de |Envoyé depuis |Envoyé à partir |Envoyé sans fil |"
-        "Obtenir Outlook pour |Télécharger Outlook pour |Enviado desde |Obtener Outlook para |Inviato da |"
-        "Inviato dal |Ottieni Outlook per |Scarica Outlook per |Enviado do meu |Enviado de |"
-        "Enviado a partir |Obter o Outlook para |Obtenha o Outlook para |Verzonden vanaf |Verstuurd vanaf |"
-        "Verzonden met |Skickat från |Sendt fra |Hämta Outlook för |Hent Outlook til |Få Outlook for |"
-        "Lähetetty |Wysłane z |Wysłano z |Pobierz program Outlook dla |Odesláno z |Trimis de pe |"
-        "iPhone'umdan |iPad'imden |iPhone’umdan |iPad’imden |Отправлено с |Отправлено из |Надіслано з |"
-        "Στάλθηκε από |发自我的|從我的|iPhoneから送信|iPadから送信|Androidから送信|나의 iPhone에서 |"
-        "내 iPhone에서 ",
-    [PHRASE_LIST] = "mailing list|To unsubscribe, e-mail: ",
-    [PHRASE_ABOVE] =
-        "above this line|above the line|oberhalb dieser zeile|über dieser zeile|über diese zeile|"
-        "au-dessus de cette ligne|au dessus de cette ligne|encima de esta línea|arriba de esta línea|"
-        "sopra di questa riga|sopra questa riga|sopra questa linea|acima desta linha|boven deze regel|"
-        "boven deze lijn|ovanför den här raden|ovanför denna rad|over denne linje|tämän rivin yläpuolel|"
-        "powyżej tej linii|powyżej tego wiersza|nad tą linią|nad tento řádek|nad tímto řádkem|sor fölé|"
-        "deasupra acestei linii|bu satırın üst|bu satırın yukarı|над этой строкой|выше этой строки|"
-        "выше этой линии|над цим рядком|вище цього рядка|πάνω από αυτή τη γραμμή|πάνω από αυτήν τη γραμμή|"
-        "phía trên dòng này|此行上方|这行上方|這行上方|此行之上|この行の上に|この行より上に|이 줄 위",
-    [PHRASE_ANSWER] =
-        "reply|response|antwort|répon|respuesta|respond|rispo|resposta|antwoord|svar|vasta|odpow|odpov|"
-        "válasz|răspun|yanıt|ответ|відпов|απάντησ|phản hồi|回复|回覆|返信|답장|회신",
+/* The kinds of lines, in the order in which their patterns are tried. */
+enum line_kind {
+    LINE_OF_TEXT,
+    LINE_FORWARD, /* "---------- Forwarded message ---------" or "Begin forwarded message:" */
+    LINE_HISTORY, /* "-----Original Message-----" or "##- Please type your reply above this line -##" */
+    LINE_TIME,    /* "Sent: 20 Nov 2026 10:14"; LINE_TIME to LINE_SUBJECT stand in a block of headers */
+    LINE_DATE,
+    LINE_FROM,
+    LINE_TO,
+    LINE_SUBJECT,
+    LINE_SIGNATURE, /* "-- " */
+    LINE_DASHES,    /* "--" */
+    LINE_DEVICE,    /* "Sent from my iPhone"; people write a comma: "Sent from my desk, as usual" */
+    LINE_RULE,      /* begins and ends with three dashes, underscores or "=" */
+    LINE_LIST,
+    LINE_KINDS,
 };
 
-/* A line without its newline, a part of a line, or several lines joined by blanks. */
+static const char *const line_patterns[LINE_KINDS] = {
+    [LINE_FORWARD] = "(?i)[-_=\\s*]*<FORWARDED>.*(?:<RULE>|:)<MARKS>$",
+    [LINE_HISTORY] = "(?i)(?:<MARKS><RULE>[-_=\\s*]*<ORIGINAL>.*<RULE><MARKS>$|"
+                     "(?=.{0,120}$)<MARKS>(?=[#*_=-]{2}|.*<ANSWER>).*<ABOVE>)",
+    [LINE_TIME] = "<MARKS><DATE><MARKS><COLON>.*<TIME>",
+    [LINE_DATE] = "<MARKS><DATE><MARKS><COLON>",
+    [LINE_FROM] = "<MARKS><FROM><MARKS><COLON>",
+    [LINE_TO] = "<MARKS><TO><MARKS><COLON>",
+    [LINE_SUBJECT] = "<MARKS><SUBJECT><MARKS><COLON>",
+    [LINE_SIGNATURE] = "-- \r?$",
+    [LINE_DASHES] = "--\r?$",
+    [LINE_DEVICE] = "\\s*<DEVICE>[^,]{0,100}$",
+    [LINE_RULE] = "<MARKS>(?=<RULE>).{0,120}<RULE><MARKS>$",
+    [LINE_LIST] = ".*<LIST>",
+};
+
+/* The kinds of attributions: the line with the date and the sender of a quote. */
+enum attribution {
+    ATTRIBUTION_NONE,
+    ATTRIBUTION_SURE, /* "On Friday at 10:14 Ann wrote:": an attribution whatever follows. The sender may be
+                         before the date, as in Turkish: "Ann <ann@x.example>, 20 Kas 2026 10:14 yazdı:" */
+    ATTRIBUTION_OF_QUOTE, /* "Ann wrote:": an attribution only if the next text is a quote */
+    ATTRIBUTION_BEGIN,    /* "On Friday at 10:14": an attribution may begin with this line */
+    ATTRIBUTION_KINDS,
+};
+
+static const char *const attribution_patterns[ATTRIBUTION_KINDS] = {
+    [ATTRIBUTION_SURE] = "<IS_MARKED>(?:<HAS_VERB>(?:<IS_DATED>|<HAS_ALL>)|<IS_DATED><HAS_SENDER><HAS_ALL>)",
+    [ATTRIBUTION_OF_QUOTE] = "<IS_MARKED>(?:<HAS_VERB>|<IS_DATED>|<HAS_SENDER>)|<IS_DATED><HAS_SENDER>",
+    [ATTRIBUTION_BEGIN] = "[-*\\s]*(?:<OPENING>|(?:[^ ]* )?\\d(?=.*(?:<YEAR>|<TIME>)))",
+};
+
+static const char *const sentence_end_patterns[] = {NULL, ".*(?:[.!?:;]|…|。|！|？|：)[\"')*_\\s]*$"};
+
+static GRegex *line_regex;
+static GRegex *attribution_regex;
+static GRegex *sentence_end_regex;
+
+enum {
+    LINE_MAX_BYTES = 400, /* number of bytes of a line that are compared */
+    WRAPPED_MIN = 60,     /* length in characters of a line that a mail program wrapped */
+    WRAPPED_MAX = 100,
+};
+
+/* A line without its newline, or several lines joined by blanks. */
 struct text_line {
     const char *text;
     size_t len;
     const char *next; /* the position after the newline; NULL for the last line */
 };
 
-static bool begins(struct text_line line, const char *text, size_t len)
+/* Each pattern becomes a group, whose number is the index of the pattern. */
+static GRegex *join_patterns(const char *const *patterns, size_t len)
 {
-    return line.len >= len && memcmp(line.text, text, len) == 0;
-}
-
-static bool contains(struct text_line line, const char *text, size_t len)
-{
-    return memmem(line.text, line.len, text, len) != NULL;
-}
-
-static bool equals(struct text_line line, const char *text, size_t len)
-{
-    return line.len == len && begins(line, text, len);
-}
-
-static bool begins_with(struct text_line line, const char *beginning)
-{
-    return begins(line, beginning, strlen(beginning));
-}
-
-static bool ends_with(struct text_line line, const char *end)
-{
-    size_t len = strlen(end);
-    return line.len >= len && memcmp(line.text + line.len - len, end, len) == 0;
-}
-
-/* Returns true if `how`, such as begins() or contains(), is true for a phrase of this kind. */
-static bool has_phrase(struct text_line line, bool (*how)(struct text_line, const char *, size_t),
-                       enum phrase kind)
-{
-    size_t len;
-    for (const char *phrase = phrases[kind]; *phrase != '\0'; phrase += len + (phrase[len] == '|')) {
-        len = (size_t)(strchrnul(phrase, '|') - phrase);
-        if (how(line, phrase, len))
-            return true;
+    g_autoptr(GString) joined = g_string_new("^(?:");
+    for (size_t i = 1; i < len; i++)
+        g_string_append_printf(joined, "%s(%s)", i > 1 ? "|" : "", patterns[i]);
+    g_string_append_c(joined, ')');
+    for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+        g_autofree char *part = g_strdup_printf("(?:%s)", parts[i].pattern);
+        g_string_replace(joined, parts[i].name, part, 0);
     }
-    return false;
+    return g_regex_new(joined->str, G_REGEX_RAW | G_REGEX_OPTIMIZE | G_REGEX_DOTALL, 0, NULL);
 }
 
-static bool is_blank_byte(char c)
+static void compile_patterns(void)
 {
-    return c == ' ' || c == '\t' || c == '\r' || c == '\f';
+    line_regex = join_patterns(line_patterns, LINE_KINDS);
+    attribution_regex = join_patterns(attribution_patterns, ATTRIBUTION_KINDS);
+    sentence_end_regex = join_patterns(sentence_end_patterns, ARRAY_LEN(sentence_end_patterns));
 }
 
-static bool is_one_of(char c, const char *bytes)
+/* Returns the index of the pattern that the line matches; 0 if it matches none. */
+static unsigned int find_pattern(const GRegex *regex, struct text_line line)
 {
-    return is_blank_byte(c) || (c != '\0' && strchr(bytes, c) != NULL);
+    g_autoptr(GMatchInfo) match = NULL;
+    bool is_cut = line.len > LINE_MAX_BYTES;
+    bool is_found = g_regex_match_full(regex, line.text, is_cut ? LINE_MAX_BYTES : (gssize)line.len, 0,
+                                       is_cut ? G_REGEX_MATCH_NOTEOL : 0, &match, NULL);
+    return is_found ? (unsigned int)g_match_info_get_match_count(match) - 1 : 0;
 }
-
-/* Strips `bytes` and blanks from both ends, and no-break spaces from the right end. */
-static struct text_line trim(struct text_line line, const char *bytes)
-{
-    while (line.len > 0 && is_one_of(*line.text, bytes)) {
-        line.text++;
-        line.len--;
-    }
-    for (;;) {
-        if (line.len > 0 && is_one_of(line.text[line.len - 1], bytes))
-            line.len -= 1;
-        else if (ends_with(line, "\xc2\xa0"))
-            line.len -= 2;
-        else
-            return line;
-    }
-}
-
-/* ---- what a line is */
-
-enum {
-    RULE_MIN = 3,
-    MARK_MAX_BYTES = 120, /* maximum length of a rule, a separator or a telephone's line */
-    LABEL_MAX_BYTES = 40,
-    ATTRIBUTION_MAX_BYTES = 400,
-    WRAPPED_MIN = 56, /* length in characters of a line that a mail program wrapped */
-    WRAPPED_MAX = 100,
-    WRAP_COLUMN = 64, /* no mail program wraps a line before this column */
-};
 
 static bool is_blank(struct text_line line)
 {
-    return trim(line, "").len == 0;
+    for (size_t i = 0; i < line.len; i++)
+        if (!g_ascii_isspace(line.text[i]))
+            return false;
+    return true;
 }
 
 /* Returns true for a line such as "> text". */
@@ -202,171 +221,22 @@ static bool is_quoted(struct text_line line)
     return false;
 }
 
-/* Returns true if the line begins and ends with three dashes, underscores or "=": a rule, or a separator,
- * which has words between them. */
-static bool is_rule(struct text_line line)
+static enum line_kind kind_of(struct text_line line)
 {
-    line = trim(line, "*");
-    if (line.len < RULE_MIN || line.len > MARK_MAX_BYTES || !is_one_of(line.text[0], "-_="))
-        return false;
-    for (size_t i = 0; i < RULE_MIN; i++)
-        if (line.text[i] != line.text[0] || line.text[line.len - 1 - i] != line.text[0])
-            return false;
-    return true;
+    return is_quoted(line) ? LINE_OF_TEXT : (enum line_kind)find_pattern(line_regex, line);
 }
-
-/* Returns true for "##- Please type your reply above this line -##", "Reply ABOVE THIS LINE to comment". */
-static bool is_reply_line(struct text_line line)
-{
-    char small[MARK_MAX_BYTES] = "";
-    line = trim(line, "");
-    if (line.len > sizeof(small))
-        return false;
-    for (size_t i = 0; i < line.len; i++)
-        small[i] = g_ascii_tolower(line.text[i]);
-    line.text = small;
-    bool is_marked = line.len - trim(line, "#*-_=").len > RULE_MIN;
-    return has_phrase(line, contains, PHRASE_ABOVE) &&
-           (is_marked || has_phrase(line, contains, PHRASE_ANSWER));
-}
-
-/* Returns true for "---------- Forwarded message ---------" or "Begin forwarded message:". */
-static bool is_forward(struct text_line line)
-{
-    bool is_marked = is_rule(line) || (line.len <= MARK_MAX_BYTES && ends_with(trim(line, ""), ":"));
-    return is_marked && has_phrase(trim(line, "*-_="), begins, PHRASE_FORWARDED);
-}
-
-/* Returns true for "Sent from my iPhone". People write lines with a comma: "Sent from my desk, as usual". */
-static bool is_device_line(struct text_line line)
-{
-    line = trim(line, "");
-    return line.len <= MARK_MAX_BYTES && memchr(line.text, ',', line.len) == NULL &&
-           has_phrase(line, begins, PHRASE_DEVICE);
-}
-
-static bool is_rule_or_device_line(struct text_line line)
-{
-    return is_rule(line) || is_device_line(line);
-}
-
-/* Returns the label of a header line such as "Sent: Friday"; PHRASE_COUNT for any other line. A blank may be
- * before the colon (French), and the colon may be wide (Chinese, Japanese). */
-static enum phrase header_label_of(struct text_line line)
-{
-    line = trim(line, "*");
-    size_t len = 0;
-    while (len < line.len && len < LABEL_MAX_BYTES && line.text[len] != ':' &&
-           !begins_with((struct text_line){.text = line.text + len, .len = line.len - len}, "："))
-        len++;
-    if (len == line.len || len == LABEL_MAX_BYTES)
-        return PHRASE_COUNT;
-    struct text_line label = trim((struct text_line){.text = line.text, .len = len}, "*");
-    for (enum phrase kind = PHRASE_FROM; kind <= PHRASE_SUBJECT; kind++)
-        if (has_phrase(label, equals, kind))
-            return kind;
-    return PHRASE_COUNT;
-}
-
-/* The evidence that a line may be an attribution: the line with the date and the sender of a quote. */
-struct evidence {
-    bool digit;
-    bool year;
-    bool time; /* "10:14", "10.14" */
-    bool address;
-};
-
-static struct evidence find_evidence(struct text_line line)
-{
-    struct evidence found = {0};
-    size_t digits = 0;
-    for (size_t i = 0; i < line.len && i < ATTRIBUTION_MAX_BYTES; i++) {
-        char c = line.text[i];
-        bool is_digit = g_ascii_isdigit(c);
-        bool is_last = i + 1 == line.len || !g_ascii_isdigit(line.text[i + 1]);
-        found.time = found.time || (digits > 0 && !is_last && (c == ':' || c == '.'));
-        digits = is_digit ? digits + 1 : 0;
-        found.digit = found.digit || is_digit;
-        found.year = found.year || (digits == 4 && is_last);
-        found.address = found.address || c == '@';
-    }
-    return found;
-}
-
-/* Returns true for "20.11.2026" or "Fri, 20 Nov": the first or the second word begins with a digit. */
-static bool begins_with_date(struct text_line line)
-{
-    const char *blank = memchr(line.text, ' ', line.len);
-    size_t second = blank != NULL ? (size_t)(blank - line.text) + 1 : 0;
-    return line.len > second && (g_ascii_isdigit(line.text[0]) || g_ascii_isdigit(line.text[second]));
-}
-
-enum attribution {
-    ATTRIBUTION_NONE,
-    ATTRIBUTION_OF_QUOTE, /* "Ann wrote:": an attribution only if the next text is a quote */
-    ATTRIBUTION_SURE,     /* "On Friday at 10:14 Ann wrote:": an attribution whatever follows */
-};
 
 static enum attribution attribution_of(struct text_line line)
 {
-    line = trim(line, "*");
-    bool is_marked = ends_with(line, ":") || ends_with(line, "：") || is_rule(line) || ends_with(line, "---");
-    if (!is_marked && !ends_with(line, ">"))
-        return ATTRIBUTION_NONE;
-    line = trim(line, "*-:");
-    struct evidence found = find_evidence(line);
-    bool is_dated = (begins_with_date(line) || has_phrase(line, begins, PHRASE_OPENING)) && found.digit &&
-                    (found.time || found.address);
-    bool has_sender = found.address && ends_with(line, ">");
-    bool has_verb = has_phrase(line, contains, PHRASE_VERB);
-    /* The sender may be before the date, as in Turkish: "Ann <ann@x.example>, 20 Kas 2026 10:14 yazdı". */
-    bool has_all = found.year && found.time && found.address && memchr(line.text, '<', line.len) != NULL;
-    if (is_marked && ((has_verb && (is_dated || has_all)) || (is_dated && has_sender && has_all)))
-        return ATTRIBUTION_SURE;
-    bool may_be = is_marked ? has_verb || is_dated || has_sender : is_dated && has_sender;
-    return may_be ? ATTRIBUTION_OF_QUOTE : ATTRIBUTION_NONE;
+    return (enum attribution)find_pattern(attribution_regex, line);
 }
 
-/* Returns the number of characters, without the blanks at the end. */
-static size_t width_of(struct text_line line)
+/* Returns true if a mail program can have wrapped one line into this one and another: this one has the length
+ * of a wrapped line, and ends in the middle of a sentence. */
+static bool can_be_wrapped(struct text_line line)
 {
-    size_t width = 0;
-    while (line.len > 0 && is_blank_byte(line.text[line.len - 1]))
-        line.len--;
-    for (size_t i = 0; i < line.len; i++)
-        width += !character_is_continuation(line.text[i]);
-    return width;
-}
-
-static bool ends_sentence(struct text_line line)
-{
-    static const char *const marks[] = {".", "!", "?", ":", ";", "…", "。", "！", "？", "："};
-    line = trim(line, "\"')*_");
-    for (size_t i = 0; i < ARRAY_LEN(marks); i++)
-        if (ends_with(line, marks[i]))
-            return true;
-    return false;
-}
-
-/* Returns true if a mail program can have wrapped one line into these two: the first has the length of a
- * wrapped line, has no room for the next word, and ends in the middle of a sentence. */
-static bool can_be_wrapped(struct text_line line, struct text_line rest)
-{
-    size_t width = width_of(line);
-    rest = trim(rest, "");
-    const char *blank = memchr(rest.text, ' ', rest.len);
-    size_t word_len = blank != NULL ? (size_t)(blank - rest.text) : rest.len;
-    size_t word = width_of((struct text_line){.text = rest.text, .len = word_len});
-    return width >= WRAPPED_MIN && width <= WRAPPED_MAX && width + 1 + word > WRAP_COLUMN &&
-           !ends_sentence(line);
-}
-
-/* Returns true if an attribution of several lines can begin with this line. */
-static bool begins_attribution(struct text_line line)
-{
-    line = trim(line, "*-");
-    struct evidence found = find_evidence(line);
-    return has_phrase(line, begins, PHRASE_OPENING) || (begins_with_date(line) && (found.year || found.time));
+    glong width = line.len > 4 * WRAPPED_MAX ? WRAPPED_MAX + 1 : g_utf8_strlen(line.text, (gssize)line.len);
+    return width >= WRAPPED_MIN && width <= WRAPPED_MAX && find_pattern(sentence_end_regex, line) == 0;
 }
 
 /* ---- the text */
@@ -382,13 +252,15 @@ enum {
 struct new_text {
     struct strbuf *out;
     enum new_text_kind kind;
-    size_t begin;             /* offset in `out` at which the new text begins */
-    const char *end;          /* end of the text that is read */
-    unsigned int blank_lines; /* number of blank lines not appended yet */
-    bool has_left_out;        /* text was left out since the last line that was kept */
-    bool is_signature;        /* the current line is within a signature */
-    bool is_forward;          /* the current line is within a forwarded mail */
-    bool is_wrapped;          /* skip_rests() has found the rest of a wrapped quoted line */
+    size_t begin;              /* offset in `out` at which the new text begins */
+    const char *end;           /* end of the text that is read */
+    unsigned int blank_lines;  /* number of blank lines not appended yet */
+    size_t end_without_device; /* end of the last kept line that no telephone added */
+    size_t end_without_rule;   /* end of the last such line that is not a rule either */
+    bool has_left_out;         /* text was left out since the last line that was kept */
+    bool is_signature;         /* the current line is within a signature */
+    bool is_forward;           /* the current line is within a forwarded mail */
+    bool is_wrapped;           /* skip_rests() has found the rest of a wrapped quoted line */
 };
 
 static struct text_line read_line(const struct new_text *reading, const char *at)
@@ -408,39 +280,28 @@ static struct text_line read_line_with_text(const struct new_text *reading, cons
     return line;
 }
 
-static void keep_line(struct new_text *reading, struct text_line line)
-{
-    if (is_blank(line)) {
-        reading->blank_lines++;
-        return;
-    }
-    bool is_first = reading->out->len == reading->begin;
-    unsigned int count = is_first ? 0 : reading->has_left_out ? 1 : reading->blank_lines;
-    while (count-- > 0)
-        strbuf_append_char(reading->out, '\n');
-    reading->blank_lines = 0;
-    reading->has_left_out = false;
-    strbuf_append(reading->out, line.text, line.len);
-    strbuf_append_char(reading->out, '\n');
-}
-
-/* Notes that text is left out here, and removes the last kept lines that are blank or that `is_left_out`
- * accepts. `is_left_out` accepts only lines of up to MARK_MAX_BYTES, so that no long line is searched
- * repeatedly. */
-static void leave_out(struct new_text *reading, bool (*is_left_out)(struct text_line))
+static void keep_line(struct new_text *reading, struct text_line line, enum line_kind kind)
 {
     struct strbuf *out = reading->out;
-    while (!reading->has_left_out && out->len > reading->begin) {
-        size_t len = out->len - reading->begin - 1;
-        size_t searched = MIN(len, 2 * MARK_MAX_BYTES);
-        const char *end = out->data + out->len - 1;
-        const char *newline = memrchr(end - searched, '\n', searched);
-        const char *begin = newline != NULL ? newline + 1 : end - searched;
-        struct text_line line = {.text = begin, .len = (size_t)(end - begin)};
-        if ((newline == NULL && searched < len) || (!is_blank(line) && !is_left_out(line)))
-            break;
-        strbuf_truncate(out, (size_t)(begin - out->data));
-    }
+    bool is_first = out->len == reading->begin;
+    unsigned int count = is_first ? 0 : reading->has_left_out ? 1 : reading->blank_lines;
+    while (count-- > 0)
+        strbuf_append_char(out, '\n');
+    strbuf_append(out, line.text, line.len);
+    strbuf_append_char(out, '\n');
+    reading->blank_lines = 0;
+    reading->has_left_out = false;
+    if (kind != LINE_DEVICE)
+        reading->end_without_device = out->len;
+    if (kind != LINE_DEVICE && kind != LINE_RULE)
+        reading->end_without_rule = out->len;
+}
+
+/* Notes that text is left out here, and removes the last kept lines after `end`. */
+static void leave_out(struct new_text *reading, size_t end)
+{
+    if (!reading->has_left_out)
+        strbuf_truncate(reading->out, end);
     reading->has_left_out = true;
 }
 
@@ -456,14 +317,9 @@ static bool has_open_bracket(const char *text, size_t len)
 static enum attribution find_attribution(const struct new_text *reading, struct text_line line,
                                          const char **ret_next)
 {
-    char joined[ATTRIBUTION_MAX_BYTES];
+    char joined[LINE_MAX_BYTES];
     size_t len = 0;
-    unsigned int lines = begins_attribution(line) ? ATTRIBUTION_LINES_MAX : 1;
-    for (unsigned int i = 0; i < lines; i++) {
-        bool is_other = i > 0 && has_phrase(line, begins, PHRASE_OPENING);
-        bool is_quote = is_quoted(line) && !has_open_bracket(joined, len);
-        if (is_other || is_blank(line) || is_quote || len + line.len + 1 > sizeof(joined))
-            break;
+    for (unsigned int i = 0; i < ATTRIBUTION_LINES_MAX && len + line.len < sizeof(joined); i++) {
         memcpy(joined + len, line.text, line.len);
         len += line.len;
         joined[len++] = ' ';
@@ -472,37 +328,42 @@ static enum attribution find_attribution(const struct new_text *reading, struct 
         *ret_next = line.next;
         if (found == ATTRIBUTION_SURE || (is_of_quote && is_quoted(read_line_with_text(reading, line.next))))
             return found;
-        if (line.next == NULL)
+        if ((found == ATTRIBUTION_NONE && i == 0) || line.next == NULL)
             break;
         line = read_line(reading, line.next);
+        enum attribution other = attribution_of(line);
+        bool is_quote = is_quoted(line) && !has_open_bracket(joined, len);
+        if (is_blank(line) || is_quote || other == ATTRIBUTION_SURE || other == ATTRIBUTION_BEGIN)
+            break;
     }
     return ATTRIBUTION_NONE;
+}
+
+static bool is_header(enum line_kind kind)
+{
+    return kind >= LINE_TIME && kind <= LINE_SUBJECT;
 }
 
 /* Returns true if a block of headers begins here: at least three headers, the sender among them; or a date
  * with a time, and a sender or recipient with an address. */
 static bool is_header_block(const struct new_text *reading, struct text_line line)
 {
-    bool is_there[PHRASE_COUNT + 1] = {false};
-    bool has_time = false;
+    bool is_there[LINE_KINDS] = {false};
     bool has_address = false;
     unsigned int without_label = 0;
-    if (header_label_of(line) == PHRASE_COUNT)
-        return false;
     for (unsigned int i = 0; i < HEADER_BLOCK_LINES && without_label <= HEADER_VALUE_LINES; i++) {
-        enum phrase header = header_label_of(line);
-        struct evidence found = find_evidence(line);
-        is_there[header] = true;
-        has_time = has_time || (header == PHRASE_DATE && found.time);
-        has_address = has_address || ((header == PHRASE_FROM || header == PHRASE_TO) && found.address);
-        without_label = header != PHRASE_COUNT ? 0 : without_label + 1;
+        enum line_kind kind = kind_of(line);
+        bool is_person = kind == LINE_FROM || kind == LINE_TO;
+        is_there[kind] = true;
+        has_address = has_address || (is_person && memchr(line.text, '@', line.len) != NULL);
+        without_label = is_header(kind) ? 0 : without_label + 1;
         if (line.next == NULL)
             break;
         line = read_line_with_text(reading, line.next);
     }
-    int count =
-        is_there[PHRASE_FROM] + is_there[PHRASE_DATE] + is_there[PHRASE_TO] + is_there[PHRASE_SUBJECT];
-    return (has_time && has_address) || (is_there[PHRASE_FROM] && count >= 3);
+    int count = (is_there[LINE_DATE] || is_there[LINE_TIME]) + is_there[LINE_FROM] + is_there[LINE_TO] +
+                is_there[LINE_SUBJECT];
+    return (is_there[LINE_TIME] && has_address) || (is_there[LINE_FROM] && count >= 3);
 }
 
 static bool is_near_end(const struct new_text *reading, struct text_line line)
@@ -518,16 +379,10 @@ static bool is_near_end(const struct new_text *reading, struct text_line line)
 }
 
 /* Returns true if a signature or a list's footer begins here. Many programs drop the blank of "-- ". */
-static bool is_signature(const struct new_text *reading, struct text_line line)
+static bool is_signature(const struct new_text *reading, struct text_line line, enum line_kind kind)
 {
-    if (ends_with(line, "\r"))
-        line.len--;
-    if (equals(line, "-- ", 3) || (equals(line, "--", 2) && is_near_end(reading, line)))
-        return true;
-    if (!is_rule(line))
-        return false;
-    struct text_line next = read_line_with_text(reading, line.next);
-    return next.len <= MARK_MAX_BYTES && has_phrase(next, contains, PHRASE_LIST);
+    return kind == LINE_SIGNATURE || (kind == LINE_DASHES && is_near_end(reading, line)) ||
+           (kind == LINE_RULE && kind_of(read_line_with_text(reading, line.next)) == LINE_LIST);
 }
 
 enum history {
@@ -540,7 +395,8 @@ enum history {
 
 /* Returns the kind of history that begins with this line; *ret_next is the position after the line or the
  * attribution. */
-static enum history find_history(const struct new_text *reading, struct text_line line, const char **ret_next)
+static enum history find_history(const struct new_text *reading, struct text_line line, enum line_kind kind,
+                                 const char **ret_next)
 {
     *ret_next = line.next;
     if (is_quoted(line))
@@ -551,10 +407,9 @@ static enum history find_history(const struct new_text *reading, struct text_lin
         *ret_next = next;
         return HISTORY_ATTRIBUTION;
     }
-    if (attribution == ATTRIBUTION_SURE ||
-        (is_rule(line) && has_phrase(trim(line, "*-_="), begins, PHRASE_ORIGINAL)) || is_reply_line(line))
+    if (attribution == ATTRIBUTION_SURE || kind == LINE_HISTORY)
         return HISTORY_MARKED;
-    return is_header_block(reading, line) ? HISTORY_HEADERS : HISTORY_NONE;
+    return is_header(kind) && is_header_block(reading, line) ? HISTORY_HEADERS : HISTORY_NONE;
 }
 
 /* Returns true if the text is clearly an answer. Quotes and headers alone do not make a text an answer, since
@@ -563,8 +418,9 @@ static bool is_clearly_answer(const struct new_text *reading, const char *at)
 {
     while (at != NULL) {
         struct text_line line = read_line(reading, at);
-        enum history history = find_history(reading, line, &at);
-        if (is_forward(line))
+        enum line_kind kind = kind_of(line);
+        enum history history = find_history(reading, line, kind, &at);
+        if (kind == LINE_FORWARD)
             return false;
         if (history == HISTORY_ATTRIBUTION || history == HISTORY_MARKED)
             return true;
@@ -589,7 +445,7 @@ static const char *skip_rests(struct new_text *reading, struct text_line quote)
         }
         gunichar c = line.len > 0 ? g_utf8_get_char_validated(line.text, (gssize)line.len) : 0;
         is_small = is_small || (i == 0 && (c < 0x110000 && g_unichar_islower(c)));
-        if (!can_be_wrapped(before, line))
+        if (!can_be_wrapped(before))
             return quote.next;
         before = line;
     }
@@ -601,35 +457,49 @@ static const char *skip_rests(struct new_text *reading, struct text_line quote)
 static const char *read_line_or_attribution(struct new_text *reading, const char *at)
 {
     struct text_line line = read_line(reading, at);
+    if (is_blank(line)) {
+        reading->blank_lines++;
+        return line.next;
+    }
     const char *next = line.next;
-    reading->is_forward = reading->is_forward || is_forward(line);
+    enum line_kind kind = kind_of(line);
+    reading->is_forward = reading->is_forward || kind == LINE_FORWARD;
     bool has_history = !reading->is_forward && reading->kind != NEW_TEXT_OF_FIRST;
-    enum history history = has_history ? find_history(reading, line, &next) : HISTORY_NONE;
+    enum history history = has_history ? find_history(reading, line, kind, &next) : HISTORY_NONE;
     if (reading->kind == NEW_TEXT_OF_FORWARD)
         reading->is_forward = reading->is_forward || history != HISTORY_NONE;
     if (reading->is_forward) {
-        keep_line(reading, line);
+        keep_line(reading, line, kind);
         return line.next;
     }
     if (history == HISTORY_QUOTE || history == HISTORY_ATTRIBUTION) {
-        leave_out(reading, is_device_line);
+        leave_out(reading, reading->end_without_device);
         if (history == HISTORY_ATTRIBUTION)
             return next;
         return reading->is_signature ? NULL : skip_rests(reading, line);
     }
     bool is_end = history != HISTORY_NONE;
-    bool begins_signature = !reading->is_signature && is_signature(reading, line);
+    bool begins_signature = !reading->is_signature && is_signature(reading, line, kind);
     if (is_end || begins_signature)
-        leave_out(reading, is_rule_or_device_line);
+        leave_out(reading, reading->end_without_rule);
     reading->is_signature |= begins_signature;
     if (!reading->is_signature && !is_end)
-        keep_line(reading, line);
+        keep_line(reading, line, kind);
     return is_end ? NULL : line.next;
 }
 
 int new_text_append(struct strbuf *out, enum new_text_kind kind, const char *text, size_t len)
 {
-    struct new_text reading = {.out = out, .kind = kind, .begin = out->len, .end = text + len};
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    pthread_once(&once, compile_patterns);
+    struct new_text reading = {
+        .out = out,
+        .kind = kind,
+        .begin = out->len,
+        .end = text + len,
+        .end_without_device = out->len,
+        .end_without_rule = out->len,
+    };
     const char *at = text;
     if (len == 0)
         return out->error;
@@ -639,7 +509,7 @@ int new_text_append(struct strbuf *out, enum new_text_kind kind, const char *tex
         at = read_line_or_attribution(&reading, at);
     } while (at != NULL && out->error == 0);
     if (out->error == 0 && !reading.is_forward)
-        leave_out(&reading, is_device_line);
+        leave_out(&reading, reading.end_without_device);
     if (out->len == reading.begin)
         strbuf_append(out, text, len);
     return out->error;
