@@ -10,11 +10,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A text is NULL if it is not given. */
 struct options {
     char *source;       /* base URL, or "local[:DIR]"; not NULL after OPTIONS_RUN */
-    char *account;      /* the name of the account's section of the configuration, or NULL */
-    char *mountpoint;   /* absolute; the real path if the folder exists; NULL if is_check */
-    char *api_key_file; /* a path; like all texts below, NULL if not given */
+    char *account;      /* the name of the account's section of the configuration */
+    char *mountpoint;   /* the real path if the folder exists; NULL if is_check */
+    char *config;       /* path of the configuration file */
+    char *api_key_file; /* a path */
     char *api_key_command;
     char *api_key; /* from the environment or the configuration; wiped by options_release() */
     char *ca_file; /* absolute path of a file or directory */
@@ -36,7 +38,7 @@ struct options {
     bool is_check;              /* `inboxfs check` */
     bool is_foreground;
     bool is_debug;
-    char *mount_options; /* the options of -o for libfuse and the kernel, or NULL */
+    char *mount_options; /* the options of -o for libfuse and the kernel */
 };
 
 enum options_result {
