@@ -9,7 +9,6 @@
 
 #include "base/clock.h"
 #include "base/lock.h"
-#include "base/wait.h"
 
 enum {
     IDLE_SECONDS = 30
@@ -19,9 +18,8 @@ struct worker_pool {
     const char *name;
     unsigned int max_threads;
     pthread_mutex_t lock;
-    pthread_cond_t thread_ended;
-    struct sleepers idlers; /* protected by `lock`, like all below */
-    GQueue jobs;            /* queue of struct worker_job that no thread runs yet */
+    pthread_cond_t changed; /* a job arrived, a thread ended, or the pool ends */
+    GQueue jobs; /* queue of struct worker_job that no thread runs yet; protected by `lock`, like all below */
     unsigned int threads;
     unsigned int idle; /* number of threads without a job */
     bool ending;
@@ -49,13 +47,13 @@ int worker_pool_new(const char *name, unsigned int max_threads, struct worker_po
     pool->name = name;
     pool->max_threads = max_threads;
     pthread_mutex_init(&pool->lock, NULL);
-    clock_condition_init(&pool->thread_ended);
+    clock_condition_init(&pool->changed);
     *ret_pool = pool;
     return 0;
 }
 
 /* Waits for the next job. Returns NULL after IDLE_SECONDS, or when the pool ends. */
-static struct worker_job *wait_for_job_locked(struct worker_pool *pool, struct sleeper *self)
+static struct worker_job *wait_for_job_locked(struct worker_pool *pool)
 {
     struct clock *clock = clock_system();
     int64_t until = clock_monotonic_ms(clock) + INT64_C(1000) * IDLE_SECONDS;
@@ -63,7 +61,7 @@ static struct worker_job *wait_for_job_locked(struct worker_pool *pool, struct s
     pool->idle++;
     while ((job = g_queue_pop_head(&pool->jobs)) == NULL && !pool->ending &&
            clock_monotonic_ms(clock) < until)
-        sleepers_wait(&pool->idlers, self, clock, &pool->lock, until);
+        clock_wait(clock, &pool->changed, &pool->lock, until);
     pool->idle--;
     return job;
 }
@@ -72,18 +70,14 @@ static void *run_jobs(void *argument)
 {
     struct worker_pool *pool = argument;
     struct worker_job *job;
-    struct sleeper self;
-
-    sleeper_init(&self);
     pthread_mutex_lock(&pool->lock);
-    while ((job = wait_for_job_locked(pool, &self)) != NULL) {
+    while ((job = wait_for_job_locked(pool)) != NULL) {
         pthread_mutex_unlock(&pool->lock);
         job->run(job);
         pthread_mutex_lock(&pool->lock);
     }
-    sleeper_release(&self);
     pool->threads--;
-    pthread_cond_broadcast(&pool->thread_ended);
+    pthread_cond_broadcast(&pool->changed);
     pthread_mutex_unlock(&pool->lock);
     return NULL;
 }
@@ -102,7 +96,7 @@ int worker_pool_submit(struct worker_pool *pool, struct worker_job *job)
         }
     }
     g_queue_push_tail(&pool->jobs, job);
-    sleepers_wake_one(&pool->idlers);
+    pthread_cond_broadcast(&pool->changed);
     return 0;
 }
 
@@ -112,12 +106,12 @@ void worker_pool_free(struct worker_pool *pool)
         return;
     pthread_mutex_lock(&pool->lock);
     pool->ending = true;
-    sleepers_wake_all(&pool->idlers);
+    pthread_cond_broadcast(&pool->changed);
     while (pool->threads > 0)
-        pthread_cond_wait(&pool->thread_ended, &pool->lock);
+        pthread_cond_wait(&pool->changed, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
 
-    pthread_cond_destroy(&pool->thread_ended);
+    pthread_cond_destroy(&pool->changed);
     pthread_mutex_destroy(&pool->lock);
     free(pool);
 }

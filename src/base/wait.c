@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Waits that can be cancelled, threads that wait for work, and exponential backoff with equal jitter.
+ * Waits that can be cancelled, and exponential backoff with equal jitter.
  *
  * cancel_set() signals the condition of a waiting thread, and locks the mutex of this condition. The waiter
  * holds the mutex while it locks cancel->lock to register the condition, so cancel_set() must not hold
@@ -84,54 +84,6 @@ int wait_until(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *
     if (is_being_woken)
         pthread_mutex_lock(mutex);
     return error;
-}
-
-/* ---------------------------------------------------------------- threads that wait for work */
-
-void sleeper_init(struct sleeper *sleeper)
-{
-    *sleeper = (struct sleeper){.is_asleep = false};
-    clock_condition_init(&sleeper->wake);
-}
-
-void sleeper_release(struct sleeper *sleeper)
-{
-    pthread_cond_destroy(&sleeper->wake);
-}
-
-static void remove_sleeper(struct sleepers *sleepers, struct sleeper *self)
-{
-    struct sleeper **at = &sleepers->first;
-    while (*at != self)
-        at = &(*at)->next;
-    *at = self->next;
-    self->is_asleep = false;
-}
-
-void sleepers_wait(struct sleepers *sleepers, struct sleeper *self, struct clock *clock,
-                   pthread_mutex_t *mutex, int64_t until_ms)
-{
-    self->next = sleepers->first;
-    sleepers->first = self;
-    self->is_asleep = true;
-    clock_wait(clock, &self->wake, mutex, until_ms);
-    if (self->is_asleep)
-        remove_sleeper(sleepers, self);
-}
-
-void sleepers_wake_one(struct sleepers *sleepers)
-{
-    struct sleeper *sleeper = sleepers->first;
-    if (sleeper == NULL)
-        return;
-    remove_sleeper(sleepers, sleeper);
-    pthread_cond_signal(&sleeper->wake);
-}
-
-void sleepers_wake_all(struct sleepers *sleepers)
-{
-    while (sleepers->first != NULL)
-        sleepers_wake_one(sleepers);
 }
 
 /* ---------------------------------------------------------------- delays between attempts */

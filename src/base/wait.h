@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Waits that end: a thread waits on a condition until another thread signals it, until a point in time, or
- * until the wait is cancelled, because a user pressed Ctrl-C or the program ends. Also sleepers (threads that
- * wait for work) and the backoff before another attempt.
+ * until the wait is cancelled, because a user pressed Ctrl-C or the program ends. Also the backoff before
+ * another attempt.
  *
  * Any thread may set a cancel; no thread can unset it. A cancel serves one waiting thread at a time. A thread
  * that waits for another event, such as bytes from the network, calls cancel_is_set() at least once a second.
@@ -49,37 +49,6 @@ bool cancel_is_set(struct cancel *cancel);
  */
 int wait_until(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until_ms,
                struct cancel *cancel);
-
-/* ---------------------------------------------------------------- threads that wait for work */
-
-/*
- * Sleepers are threads that wait for work, each on a condition of its own. A wake-up reaches exactly one of
- * them: the thread that went to sleep last, whose memory is still in the cache of its CPU. With one condition
- * for all, pthread_cond_signal() of glibc before 2.41 may wake no thread (glibc bug 25847), and the work
- * would wait for the next wake-up.
- */
-struct sleeper {
-    pthread_cond_t wake;
-    bool is_asleep; /* protected by the mutex of its sleepers, like all below */
-    struct sleeper *next;
-};
-
-/* All zeros at first. The caller of each function below holds the mutex that protects the sleepers. */
-struct sleepers {
-    struct sleeper *first;
-};
-
-/* Each thread initialises and releases its own sleeper. */
-void sleeper_init(struct sleeper *sleeper);
-void sleeper_release(struct sleeper *sleeper);
-
-/* Sleeps until woken or until the clock reaches `until_ms`. May return early, so callers check again. */
-void sleepers_wait(struct sleepers *sleepers, struct sleeper *self, struct clock *clock,
-                   pthread_mutex_t *mutex, int64_t until_ms);
-
-/* Wake one or all of the threads that sleep, if any. */
-void sleepers_wake_one(struct sleepers *sleepers);
-void sleepers_wake_all(struct sleepers *sleepers);
 
 /* ---------------------------------------------------------------- delays between attempts */
 

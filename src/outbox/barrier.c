@@ -50,7 +50,7 @@ static void end_quiet_times_locked(const struct barrier *barrier)
     if (barrier->kind == ITEM_MESSAGE)
         for (struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next)
             item->schedule.due_ms = 0;
-    sleepers_wake_one(&outbox->idle_workers);
+    pthread_cond_broadcast(&outbox->work_arrived);
 }
 
 /* Returns until when to wait for the releases of closed files (monotonic), or 0 if none is awaited any more.

@@ -44,7 +44,7 @@ void outbox_touch_locked(struct outbox *outbox, struct item *item)
 {
     if (item->row.state == ITEM_WAITING && item->schedule.awaits == 0)
         item->schedule.due_ms = outbox_monotonic_ms(outbox) + QUIET_MS;
-    sleepers_wake_one(&outbox->idle_workers);
+    pthread_cond_broadcast(&outbox->work_arrived);
 }
 
 bool outbox_is_being_written_locked(const struct outbox *outbox, uint64_t number)
@@ -113,7 +113,7 @@ void claim_release_locked(struct outbox *outbox, struct item *item)
     item->claim = CLAIM_NONE;
     item->upload = NULL;
     if (item->schedule.list != NULL)
-        sleepers_wake_one(&outbox->idle_workers);
+        pthread_cond_broadcast(&outbox->work_arrived);
     pthread_cond_broadcast(&outbox->changed);
     item_unref(item);
 }
@@ -292,7 +292,7 @@ static void mark_unsaved_locked(struct outbox *outbox, struct item *item, bool i
     outbox->unsaved += is_unsaved ? 1U : -1U;
     if (is_unsaved)
         outbox->save_again_ms = outbox_monotonic_ms(outbox) + SAVE_AGAIN_MS;
-    sleepers_wake_one(&outbox->idle_workers);
+    pthread_cond_broadcast(&outbox->work_arrived);
 }
 
 static void hide_locked(struct outbox *outbox, struct item *item)
@@ -309,7 +309,7 @@ static void end_awaiting_locked(struct outbox *outbox, const struct item *attach
     for (struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next)
         if (item->schedule.awaits == attachment->number)
             item->schedule.awaits = 0;
-    sleepers_wake_all(&outbox->idle_workers);
+    pthread_cond_broadcast(&outbox->work_arrived);
 }
 
 static void remove_item_locked(struct outbox *outbox, struct change *change)
@@ -368,7 +368,7 @@ static void apply_change_locked(struct outbox *outbox, struct change *change)
     if (change->is_counted)
         quota_count(&outbox->quota, item->row.quota_day);
     send_queue_place(&outbox->queue, item);
-    sleepers_wake_one(&outbox->idle_workers);
+    pthread_cond_broadcast(&outbox->work_arrived);
     if (item->row.kind == ITEM_ATTACHMENT && item->row.state != ITEM_WRITING)
         end_awaiting_locked(outbox, item);
 }

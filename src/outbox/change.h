@@ -42,9 +42,9 @@ struct outbox {
     struct worker_threads *threads;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* an item changed, or its claim ended */
-    struct sleepers idle_workers;
-    struct item_table table; /* protected by lock, like all below */
+    pthread_cond_t changed;      /* an item changed, or its claim ended */
+    pthread_cond_t work_arrived; /* a worker may have work */
+    struct item_table table;     /* protected by lock, like all below */
     struct send_queue queue;
     struct quota quota;
     struct suspension suspensions[ITEM_KINDS]; /* one for messages, one for uploads */

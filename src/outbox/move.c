@@ -215,7 +215,7 @@ static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, cons
         return false;
     send_queue_wake(item);
     suspension_wake(&outbox->suspensions[item->row.kind]);
-    sleepers_wake_all(&outbox->idle_workers);
+    pthread_cond_broadcast(&outbox->work_arrived);
     return true;
 }
 

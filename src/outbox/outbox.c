@@ -23,6 +23,7 @@ void outbox_free(struct outbox *outbox)
     item_table_release(&outbox->table);
     spool_free(outbox->spool);
     pthread_cond_destroy(&outbox->changed);
+    pthread_cond_destroy(&outbox->work_arrived);
     pthread_mutex_destroy(&outbox->lock);
     free((char *)outbox->config.default_from);
     free(outbox);
@@ -135,7 +136,7 @@ void outbox_wake(struct outbox *outbox)
              item = item->schedule.next)
             send_queue_wake(item);
     }
-    sleepers_wake_all(&outbox->idle_workers);
+    pthread_cond_broadcast(&outbox->work_arrived);
 }
 
 /* Returns the realtime of the next attempt, or 0 if no item waits for a time. */

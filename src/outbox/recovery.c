@@ -196,6 +196,7 @@ static struct outbox *outbox_new(const struct outbox_config *config)
     pthread_mutex_init(&outbox->lock, NULL);
     item_table_init(&outbox->table);
     clock_condition_init(&outbox->changed);
+    clock_condition_init(&outbox->work_arrived);
     suspension_init(&outbox->suspensions[ITEM_MESSAGE], true);
     suspension_init(&outbox->suspensions[ITEM_ATTACHMENT], false);
     outbox->quota =

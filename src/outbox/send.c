@@ -119,7 +119,7 @@ static void update_suspension(struct outbox *outbox, struct item *item, const st
     if (!is_cancelled) {
         int64_t now_ms = outbox_monotonic_ms(outbox);
         if (suspension->reason != SUSPENSION_NONE || suspension->is_probing)
-            sleepers_wake_all(&outbox->idle_workers);
+            pthread_cond_broadcast(&outbox->work_arrived);
         if (reason == SUSPENSION_NONE)
             suspension_end(suspension, now_ms);
         else
@@ -184,7 +184,7 @@ static bool may_send(struct attempt *attempt)
     if (is_there) {
         pthread_mutex_lock(&outbox->lock);
         suspension_end_rest(&outbox->suspensions[ITEM_MESSAGE], outbox_monotonic_ms(outbox));
-        sleepers_wake_all(&outbox->idle_workers);
+        pthread_cond_broadcast(&outbox->work_arrived);
         pthread_mutex_unlock(&outbox->lock);
     } else {
         enum suspension_reason reason = find_suspension_reason(&list, ATTEMPT_UNDECIDED);

@@ -32,7 +32,6 @@ struct worker {
     struct worker_threads *threads;
     pthread_t thread;
     struct cancel cancel;
-    struct sleeper sleeper;
     struct suspension_try attempt;
 };
 
@@ -51,11 +50,9 @@ static int start_worker_locked(struct worker_threads *threads)
     struct worker *worker = &threads->workers[threads->started];
     *worker = (struct worker){.threads = threads};
     cancel_init(&worker->cancel);
-    sleeper_init(&worker->sleeper);
     int error = thread_start(&worker->thread, "sender", work, worker);
     if (error != 0) {
         cancel_release(&worker->cancel);
-        sleeper_release(&worker->sleeper);
         return error;
     }
     threads->started++;
@@ -199,7 +196,7 @@ static void work_once_locked(struct worker *worker)
     if (item == NULL)
         item = take_item_locked(worker, ITEM_ATTACHMENT, now, &until_ms);
     if (item == NULL) {
-        sleepers_wait(&outbox->idle_workers, &worker->sleeper, outbox->config.clock, &outbox->lock, until_ms);
+        clock_wait(outbox->config.clock, &outbox->work_arrived, &outbox->lock, until_ms);
         return;
     }
     enum item_kind kind = item->row.kind;
@@ -208,7 +205,7 @@ static void work_once_locked(struct worker *worker)
         threads->started < ARRAY_LEN(threads->workers))
         start_worker_locked(threads); /* after an error the other threads do the work */
     /* This thread may have been the only one that waited until the next item is due. */
-    sleepers_wake_one(&outbox->idle_workers);
+    pthread_cond_broadcast(&outbox->work_arrived);
     pthread_mutex_unlock(&outbox->lock);
     try_item(worker, item);
     pthread_mutex_lock(&outbox->lock);
@@ -251,7 +248,7 @@ void outbox_stop(struct outbox *outbox)
     pthread_mutex_lock(&outbox->lock);
     outbox->is_stopping = true;
     pthread_cond_broadcast(&outbox->changed);
-    sleepers_wake_all(&outbox->idle_workers);
+    pthread_cond_broadcast(&outbox->work_arrived);
     while (threads != NULL && threads->running > 0 && error == 0)
         error = wait_until(clock, &outbox->changed, &outbox->lock, until_ms, NULL);
     pthread_mutex_unlock(&outbox->lock);
@@ -262,7 +259,6 @@ void outbox_stop(struct outbox *outbox)
         struct worker *worker = &threads->workers[i];
         pthread_join(worker->thread, NULL);
         cancel_release(&worker->cancel);
-        sleeper_release(&worker->sleeper);
     }
     free(threads);
     while (change_save_again(outbox)) /* else the next start would read the older rows */
