@@ -117,11 +117,13 @@ static int make_service(const struct http_config *config, struct mail_account *a
 
 /* ---------------------------------------------------------------- directories */
 
-/* Returns the name of the environment variable that a default directory depends on. */
-static const char *directory_variable(const char *preferred)
+/* Logs which variable of the environment a default directory comes from, and how else to name one. */
+static void log_place(const char *preferred, const char *alternative)
 {
     const char *base = getenv(preferred);
-    return base != NULL && base[0] == '/' ? preferred : "HOME";
+    const char *variable = base != NULL && base[0] == '/' ? preferred : "HOME";
+    log_error("its place comes from %s, which is %s: set that, or %s", variable, getenv(variable),
+              alternative);
 }
 
 bool mail_account_is_local(const char *source)
@@ -166,14 +168,12 @@ static int open_state(const struct options *options, const char *name, const cha
     int error = check_outside_mount(options, "the state directory", state_dir);
     int fd = error != 0 ? error : state_dir_open(state_dir, &account->lock_fd);
     if (fd < 0) {
-        const char *variable = directory_variable("XDG_STATE_HOME");
         if (fd == -EBUSY && options->state_dir == NULL && mail_account_is_local(options->source))
             log_error("end it, or name another local service, as local:DIR");
         else if (fd == -EBUSY)
             log_error("end it, or give this one its own --state-dir");
         else if (options->state_dir == NULL)
-            log_error("its place comes from %s, which is %s: set that, or give --state-dir", variable,
-                      getenv(variable));
+            log_place("XDG_STATE_HOME", "give --state-dir");
         return fd;
     }
     account->state_dir_fd = fd;
@@ -198,12 +198,9 @@ static int open_data_dir(const struct options *options, struct mail_account *acc
     if (account->data_dir_fd >= 0 && (*ret_path = realpath(path, NULL)) != NULL)
         return 0;
     error = account->data_dir_fd < 0 ? account->data_dir_fd : -errno;
-    const char *variable = directory_variable("XDG_DATA_HOME");
-    if (has_data_dir(options->source))
-        log_error("cannot use the data directory %s: %s", options->source, strerror(-error));
-    else
-        log_error("cannot use a data directory below %s, which is %s: %s (or name one, as local:DIR)",
-                  variable, getenv(variable), strerror(-error));
+    log_error("cannot use the data directory %s: %s", path, strerror(-error));
+    if (!has_data_dir(options->source))
+        log_place("XDG_DATA_HOME", "name one, as local:DIR");
     return error;
 }
 
@@ -246,40 +243,33 @@ static int open_local(const struct options *options, struct mail_account *accoun
 
 /* ---------------------------------------------------------------- a service elsewhere */
 
-/* Returns 0; -ENODATA if a file has no certificate in PEM; -ENOTSUP if the path is neither a file nor a
- * directory, but a pipe, for example, which cannot be read again for each connection; or -errno. */
-static int check_certificates(const char *path)
+/* Refuses a pipe, which cannot be read again for each connection, and a file without a certificate in PEM.
+ * Returns NULL if the path is usable, or the text that says why it is not. */
+static const char *why_no_authorities(const char *path)
 {
     static const char line_end[] = " CERTIFICATE-----";
-    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    struct stat status;
-    if (fd < 0 || fstat(fd, &status) != 0)
-        return -errno;
-    if (S_ISDIR(status.st_mode))
-        return 0;
     _cleanup_free_ char *text = NULL;
     size_t len = 0;
-    int error = S_ISREG(status.st_mode) ? file_read_fd(fd, CA_FILE_MAX_BYTES, &text, &len) : -ENOTSUP;
+    if (g_file_test(path, G_FILE_TEST_IS_DIR))
+        return NULL;
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+    int error = fd < 0 ? -errno : file_read_fd(fd, CA_FILE_MAX_BYTES, &text, &len);
     if (error != 0)
-        return error;
-    return text != NULL && memmem(text, len, line_end, strlen(line_end)) != NULL ? 0 : -ENODATA;
+        return strerror(-error);
+    return memmem(text, len, line_end, strlen(line_end)) != NULL ? NULL : "it has no certificate in PEM";
 }
 
 int mail_account_check_authorities(const struct options *options, const char *url, char **ret_reason)
 {
     *ret_reason = NULL;
-    if (options->ca_file == NULL || strncmp(url, "https://", strlen("https://")) != 0)
+    bool is_used = options->ca_file != NULL && strncmp(url, "https://", strlen("https://")) == 0;
+    const char *why = is_used ? why_no_authorities(options->ca_file) : NULL;
+    if (why == NULL)
         return 0;
-    int error = check_certificates(options->ca_file);
-    const char *description = error == -ENODATA   ? "it has no certificate in PEM"
-                              : error == -ENOTSUP ? "it is neither a file nor a directory"
-                                                  : strerror(-error);
-    if (error != 0)
-        *ret_reason =
-            g_strdup_printf("cannot take the authorities to trust from %s: %s (--ca-file, CURL_CA_BUNDLE, "
-                            "SSL_CERT_FILE or SSL_CERT_DIR names it)",
-                            options->ca_file, description);
-    return error;
+    return reason_give(ret_reason, -EINVAL,
+                       "cannot take the authorities to trust from %s: %s (--ca-file, CURL_CA_BUNDLE, "
+                       "SSL_CERT_FILE or SSL_CERT_DIR names it)",
+                       options->ca_file, why);
 }
 
 static int open_remote(const struct options *options, struct mail_account *account)
