@@ -34,7 +34,6 @@ enum {
     ROW_BYTES = 100,          /* size of a part's row without its bytes */
     SETTLED_PERCENT = 90,     /* of the bound: a new part is settled if all parts then take no more */
     LEFT_PERCENT = 95,        /* of the bound: once all parts exceed it, parts are removed down to this */
-    PASSING_PERCENT = 5,      /* of the bound: passing parts up to this are removed after settled parts */
 };
 
 /* ---------------------------------------------------------------- serialized texts */
@@ -384,46 +383,29 @@ int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *
 
 /* ---------------------------------------------------------------- room */
 
-/* Deletes passing or settled parts, least recently used first and never the newest, while all parts have more
- * than `target_bytes`, and the parts of this kind more than `min_bytes`. */
-static int delete_parts(struct content_cache *content, struct connection *writer, bool is_passing,
-                        uint64_t target_bytes, uint64_t min_bytes)
-{
-    int64_t of_these;
-    _cleanup_statement_ struct statement statement = {0};
-    int more = 0;
-    int error =
-        query_integers(writer, &of_these, 1, "SELECT ifnull(sum(kept), 0) FROM parts WHERE is_passing = ?",
-                       "i", (int64_t)is_passing);
-    if (error != 0)
-        return error;
-    /* SQLite sorts the rows, so it has read all of them before the first is deleted. */
-    error = query_begin(writer, &statement,
-                        "SELECT number, is_file, kept FROM parts WHERE is_passing = ? AND number <> ?"
-                        " ORDER BY used_s, number",
-                        "ii", (int64_t)is_passing, content->last_number);
-    while (error == 0 && content->bytes > target_bytes && (uint64_t)of_these > min_bytes &&
-           (more = query_step(statement.row)) > 0) {
-        int64_t bytes = sqlite3_column_int64(statement.row, 2);
-        error = delete_part(content, writer, sqlite3_column_int64(statement.row, 0),
-                            sqlite3_column_int64(statement.row, 1) != 0);
-        content->bytes -= MIN((uint64_t)bytes, content->bytes);
-        of_these -= bytes;
-    }
-    return error != 0 ? error : more < 0 ? more : 0;
-}
-
+/* If all parts exceed the bound, deletes passing parts, then settled ones, the least recently used first and
+ * never the newest. */
 static int make_room(struct content_cache *content, struct connection *writer)
 {
     uint64_t target_bytes = content->max_bytes / 100 * LEFT_PERCENT;
+    _cleanup_statement_ struct statement statement = {0};
+    int more = 0;
     if (content->bytes <= content->max_bytes)
         return 0;
     int error = write_used(content, writer);
+    /* SQLite sorts the rows, so it has read all of them before the first is deleted. */
     if (error == 0)
-        error = delete_parts(content, writer, true, target_bytes, content->max_bytes / 100 * PASSING_PERCENT);
-    if (error == 0)
-        error = delete_parts(content, writer, false, target_bytes, 0);
-    return error != 0 ? error : delete_parts(content, writer, true, content->max_bytes, 0);
+        error = query_begin(writer, &statement,
+                            "SELECT number, is_file, kept FROM parts WHERE number <> ?"
+                            " ORDER BY is_passing DESC, used_s, number",
+                            "i", content->last_number);
+    while (error == 0 && content->bytes > target_bytes && (more = query_step(statement.row)) > 0) {
+        uint64_t bytes = (uint64_t)sqlite3_column_int64(statement.row, 2);
+        error = delete_part(content, writer, sqlite3_column_int64(statement.row, 0),
+                            sqlite3_column_int64(statement.row, 1) != 0);
+        content->bytes -= MIN(bytes, content->bytes);
+    }
+    return error != 0 ? error : more < 0 ? more : 0;
 }
 
 /* ---------------------------------------------------------------- writing */

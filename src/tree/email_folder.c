@@ -152,27 +152,12 @@ static int write_target(struct tree *tree, uint32_t email, const struct content_
     return (size_t)len < size ? 0 : -ENAMETOOLONG;
 }
 
-/* Fills the node's entry in, with size 0 for bytes that must be fetched first. */
-static void fill_node(struct tree *tree, const struct store_content *content, const struct email_node *node,
-                      struct tree_entry *ret)
+/* Returns the entry of the content that the node shows; NULL for the nodes of a kind before EMAIL_NODE_TEXT.
+ */
+static const struct content_entry *entry_of(const struct store_content *content,
+                                            const struct email_node *node)
 {
-    const struct content_entry *entry =
-        node->kind >= EMAIL_NODE_TEXT ? &content->folder.entries[node->index] : NULL;
-    char target[PATH_MAX] = "";
-    struct email_view other = {.number = 0};
-    struct email_view view;
-    int64_t date_ms = store_get_email(tree->store, node->email, &view) ? view.date_ms : 0;
-    uint64_t size = 0;
-    if (node->kind == EMAIL_NODE_LINK) {
-        if (find_earlier(tree, content, entry, &other))
-            write_target(tree, node->email, entry, &other, target, sizeof(target));
-        size = strlen(target);
-        date_ms = other.date_ms;
-    } else if (entry != NULL && node->kind != EMAIL_NODE_ATTACHMENT) {
-        size = entry->len;
-        date_ms = entry->date_ms != 0 ? entry->date_ms : date_ms;
-    }
-    fill(tree, node, size, date_ms, ret);
+    return node->kind >= EMAIL_NODE_TEXT ? &content->folder.entries[node->index] : NULL;
 }
 
 static bool has_bytes(const struct email_node *node)
@@ -180,22 +165,49 @@ static bool has_bytes(const struct email_node *node)
     return node->kind == EMAIL_NODE_MESSAGE || node->kind == EMAIL_NODE_ATTACHMENT;
 }
 
-/* Sets the size of bytes that must be fetched first. Waits for the service. */
-static int fill_fetched_size(struct tree *tree, const struct tree_caller *caller,
-                             const struct store_content *content, const struct email_node *node,
-                             struct tree_entry *entry)
+/* Gets the content of the node's email; -ENOENT when the content lacks the node. The caller releases it. */
+static int get_content(struct tree *tree, const struct tree_caller *caller, const struct email_node *node,
+                       struct store_content **ret_content)
 {
-    uint64_t len = 0;
-    if (!has_bytes(node))
-        return 0;
-    const char *attachment_id =
-        node->kind == EMAIL_NODE_ATTACHMENT ? content->folder.entries[node->index].id : NULL;
-    int error = store_content_get_len(tree->store, node->email, attachment_id, caller->cancel, &len);
+    _cleanup_(cleanup_content) struct store_content *content = NULL;
+    int error = store_content_get(tree->store, node->email, caller->cancel, &content);
     if (error != 0)
         return error;
-    entry->attributes.stat.st_size = (off_t)len;
-    entry->attributes.stat.st_blocks = (blkcnt_t)((len + 511) / 512);
+    if (node->kind >= EMAIL_NODE_TEXT && (node->index >= content->folder.len ||
+                                          entry_of(content, node)->kind != node_kinds[node->kind].content))
+        return -ENOENT;
+    *ret_content = TAKE_PTR(content);
     return 0;
+}
+
+/* Fills the node's entry in. Fetches bytes whose size is not known yet; if `caller` is NULL, the entry gets
+ * no inode number instead, so that the kernel looks the name up before it uses the size. */
+static int fill_node(struct tree *tree, const struct tree_caller *caller, const struct store_content *content,
+                     const struct email_node *node, struct tree_entry *ret)
+{
+    const struct content_entry *entry = entry_of(content, node);
+    char target[PATH_MAX] = "";
+    struct email_view other = {.number = 0};
+    struct email_view view;
+    int64_t date_ms = store_get_email(tree->store, node->email, &view) ? view.date_ms : 0;
+    uint64_t size = 0;
+    int error = 0;
+    if (node->kind == EMAIL_NODE_LINK) {
+        if (find_earlier(tree, content, entry, &other))
+            write_target(tree, node->email, entry, &other, target, sizeof(target));
+        size = strlen(target);
+        date_ms = other.date_ms;
+    } else if (has_bytes(node) && caller != NULL) {
+        error = store_content_get_len(tree->store, node->email, entry != NULL ? entry->id : NULL,
+                                      caller->cancel, &size);
+    } else if (entry != NULL && !has_bytes(node)) {
+        size = entry->len;
+        date_ms = entry->date_ms != 0 ? entry->date_ms : date_ms;
+    }
+    fill(tree, node, size, date_ms, ret);
+    if (has_bytes(node) && caller == NULL)
+        ret->ino = 0;
+    return error;
 }
 
 /* ---------------------------------------------------------------- names */
@@ -235,19 +247,31 @@ static bool shows_fixed(struct tree *tree, const struct store_content *content, 
     return false;
 }
 
+static size_t count_positions(const struct store_content *content)
+{
+    return content->folder.len + EMAIL_NODE_TEXT - EMAIL_NODE_MESSAGE;
+}
+
+/* Finds the node at a position of a folder: first those of the content's entries, then message.eml,
+ * attachments/ and thread/. Returns false if the folder shows none there. */
+static bool find_node_at(struct tree *tree, const struct store_content *content, enum email_node_kind folder,
+                         size_t position, struct email_node *ret_node, char ret_name[NAME_MAX + 1])
+{
+    if (position < content->folder.len)
+        return find_shown(tree, content, folder, (uint16_t)position, ret_node, ret_name, NAME_MAX + 1);
+    *ret_node = (struct email_node){
+        .email = content->email,
+        .kind = (enum email_node_kind)(position - content->folder.len + EMAIL_NODE_MESSAGE)};
+    snprintf(ret_name, NAME_MAX + 1, "%s", node_kinds[ret_node->kind].name);
+    return folder == EMAIL_NODE_FOLDER && shows_fixed(tree, content, ret_node->kind);
+}
+
 static bool find_node(struct tree *tree, const struct store_content *content, enum email_node_kind folder,
                       const char *name, struct email_node *ret)
 {
-    char entry_name[NAME_MAX + 1];
-    if (folder == EMAIL_NODE_FOLDER)
-        for (enum email_node_kind kind = EMAIL_NODE_MESSAGE; kind < EMAIL_NODE_TEXT; kind++)
-            if (strcmp(node_kinds[kind].name, name) == 0 && shows_fixed(tree, content, kind)) {
-                *ret = (struct email_node){.email = content->email, .kind = kind};
-                return true;
-            }
-    for (size_t i = 0; i < content->folder.len; i++)
-        if (find_shown(tree, content, folder, (uint16_t)i, ret, entry_name, sizeof(entry_name)) &&
-            strcmp(entry_name, name) == 0)
+    char node_name[NAME_MAX + 1];
+    for (size_t i = 0; i < count_positions(content); i++)
+        if (find_node_at(tree, content, folder, i, ret, node_name) && strcmp(node_name, name) == 0)
             return true;
     return false;
 }
@@ -272,17 +296,8 @@ static int lookup_in_email_folder(struct tree *tree, const struct tree_caller *c
     int error = store_content_get(tree->store, folder.email, caller->cancel, &content);
     if (error != 0)
         return error;
-    if (!find_node(tree, content, folder.kind, name, &node))
-        return -ENOENT;
-    fill_node(tree, content, &node, ret);
-    return fill_fetched_size(tree, caller, content, &node, ret);
-}
-
-static bool has_node(const struct store_content *content, const struct email_node *node)
-{
-    return node->kind < EMAIL_NODE_TEXT ||
-           (node->index < content->folder.len &&
-            content->folder.entries[node->index].kind == node_kinds[node->kind].content);
+    return find_node(tree, content, folder.kind, name, &node) ? fill_node(tree, caller, content, &node, ret)
+                                                              : -ENOENT;
 }
 
 static int get_in_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
@@ -293,17 +308,8 @@ static int get_in_email_folder(struct tree *tree, const struct tree_caller *call
     _cleanup_(cleanup_content) struct store_content *content = NULL;
     if (!store_get_email(tree->store, node.email, &view))
         return -ENOENT;
-    if (is_folder(&node)) {
-        fill_node(tree, NULL, &node, ret);
-        return 0;
-    }
-    int error = store_content_get(tree->store, node.email, caller->cancel, &content);
-    if (error != 0)
-        return error;
-    if (!has_node(content, &node))
-        return -ENOENT;
-    fill_node(tree, content, &node, ret);
-    return fill_fetched_size(tree, caller, content, &node, ret);
+    int error = is_folder(&node) ? 0 : get_content(tree, caller, &node, &content);
+    return error != 0 ? error : fill_node(tree, caller, content, &node, ret);
 }
 
 static int read_email_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
@@ -314,12 +320,11 @@ static int read_email_link(struct tree *tree, const struct tree_caller *caller, 
     struct email_view other;
     if (node.kind != EMAIL_NODE_LINK)
         return -EINVAL;
-    int error = store_content_get(tree->store, node.email, caller->cancel, &content);
+    int error = get_content(tree, caller, &node, &content);
     if (error != 0)
         return error;
-    const struct content_entry *entry =
-        has_node(content, &node) ? &content->folder.entries[node.index] : NULL;
-    return entry != NULL && find_earlier(tree, content, entry, &other)
+    const struct content_entry *entry = entry_of(content, &node);
+    return find_earlier(tree, content, entry, &other)
                ? write_target(tree, node.email, entry, &other, ret_target, size)
                : -ENOENT;
 }
@@ -346,34 +351,18 @@ static void release_email_folder(struct tree_dir *dir)
     store_content_unref(dir->state);
 }
 
-static bool put_node(const struct tree_dir *dir, const struct store_content *content, const char *name,
-                     const struct email_node *node, uint64_t next)
-{
-    struct tree_entry entry;
-    fill_node(dir->tree, content, node, &entry);
-    if (has_bytes(node))
-        entry.ino = 0; /* the kernel must look the name up, which fetches the size */
-    return dir_put(dir, name, &entry, next);
-}
-
 static int read_email_folder(struct tree_dir *dir, uint64_t position)
 {
     const struct email_node folder = email_node_of(dir->ino);
     const struct store_content *content = dir->state;
     char name[NAME_MAX + 1];
     struct email_node node;
-    for (; position < content->folder.len; position++)
-        if (find_shown(dir->tree, content, folder.kind, (uint16_t)position, &node, name, sizeof(name)) &&
-            !put_node(dir, content, name, &node, position + 1))
-            return 0;
-    if (folder.kind != EMAIL_NODE_FOLDER)
-        return 0;
-    for (uint64_t kind = position - content->folder.len + EMAIL_NODE_MESSAGE; kind < EMAIL_NODE_TEXT;
-         kind++) {
-        node = (struct email_node){.email = content->email, .kind = (enum email_node_kind)kind};
-        if (shows_fixed(dir->tree, content, node.kind) &&
-            !put_node(dir, content, node_kinds[kind].name, &node,
-                      content->folder.len + kind - EMAIL_NODE_MESSAGE + 1))
+    struct tree_entry entry;
+    for (; position < count_positions(content); position++) {
+        if (!find_node_at(dir->tree, content, folder.kind, position, &node, name))
+            continue;
+        (void)fill_node(dir->tree, NULL, content, &node, &entry);
+        if (!dir_put(dir, name, &entry, position + 1))
             break;
     }
     return 0;
@@ -429,13 +418,10 @@ static int open_in_email_folder(struct tree *tree, const struct tree_caller *cal
         return -EACCES;
     if (is_folder(&node) || node.kind == EMAIL_NODE_LINK)
         return is_folder(&node) ? -EISDIR : -ELOOP;
-    int error = store_content_get(tree->store, node.email, caller->cancel, &texts);
+    int error = get_content(tree, caller, &node, &texts);
     if (error != 0)
         return error;
-    if (!has_node(texts, &node))
-        return -ENOENT;
-    const struct content_entry *entry =
-        node.kind >= EMAIL_NODE_TEXT ? &texts->folder.entries[node.index] : NULL;
+    const struct content_entry *entry = entry_of(texts, &node);
     if (!has_bytes(&node)) {
         content_open(tree, TAKE_PTR(texts), entry, flags, ret_handle);
         return 0;
