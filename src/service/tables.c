@@ -23,48 +23,18 @@
 /* Version 0.2 stored some texts of a message as attachments. This step reads such messages again, so that all
  * of their text is in the bodies. To be removed after version 0.3. */
 
-static const char *text_of(const json_t *attachment, const char *key)
+static int update_message(struct connection *connection, int64_t seq, const struct message *message)
 {
-    const char *text = json_string_value(json_object_get(attachment, key));
-    return text != NULL ? text : "";
-}
-
-/* Does not compare generated names, because their number may have changed. */
-static bool is_same_attachment(const json_t *before, const json_t *now)
-{
-    bool is_generated = strncmp(text_of(now, "filename"), "attachment-", strlen("attachment-")) == 0;
-    return strcmp(text_of(before, "content_type"), text_of(now, "content_type")) == 0 &&
-           (is_generated || strcmp(text_of(before, "filename"), text_of(now, "filename")) == 0);
-}
-
-/* The attachments in `now` are some of those in `before`, in the same order, and keep their ids. */
-static void keep_ids(const json_t *before, json_t *now)
-{
-    size_t index = 0;
-    for (size_t i = 0; i < json_array_size(now); i++) {
-        json_t *attachment = json_array_get(now, i);
-        while (index < json_array_size(before) &&
-               !is_same_attachment(json_array_get(before, index), attachment))
-            index++;
-        json_t *id = json_object_get(json_array_get(before, index++), "id");
-        if (id != NULL)
-            json_object_set(attachment, "id", id);
-    }
-}
-
-static int update_message(struct connection *connection, int64_t seq, json_t *header,
-                          const struct message *message)
-{
-    json_t *attachments = message_attachment_records(message);
-    keep_ids(json_object_get(header, "attachments"), attachments);
-    json_object_set_new(header, "attachments", attachments);
-    json_object_set_new(header, "alternative_content", json_boolean(message->alternative_content));
-    _cleanup_free_ char *text = json_dumps(header, JSON_COMPACT);
+    _cleanup_json_ json_t *records = message_attachment_records(message);
+    _cleanup_free_ char *attachments = json_dumps(records, JSON_COMPACT);
     _cleanup_free_ char *search_text = message_search_text(message);
-    if (text == NULL || search_text == NULL)
+    if (attachments == NULL || search_text == NULL)
         return -ENOMEM;
-    int error = query_execute(connection, "UPDATE messages SET header = ?, search_text = ? WHERE seq = ?",
-                              "ssi", text, search_text, seq);
+    int error =
+        query_execute(connection,
+                      "UPDATE messages SET search_text = ?, header = json_set(header, '$.attachments',"
+                      " json(?), '$.alternative_content', json(?)) WHERE seq = ?",
+                      "sssi", search_text, attachments, message->alternative_content ? "true" : "false", seq);
     return error != 0
                ? error
                : query_execute(connection, "UPDATE contents SET plain_text = ?, html = ? WHERE message = ?",
@@ -77,26 +47,22 @@ static int reread_messages(struct connection *connection)
     int error = 0;
     while (error == 0) {
         _cleanup_statement_ struct statement statement = {0};
-        error =
-            query_first(connection, &statement,
-                        "SELECT seq, header, raw FROM messages JOIN contents ON message = seq WHERE seq > ?"
-                        " AND header LIKE '%\"content_type\":\"text/%' ORDER BY seq LIMIT 1",
-                        "i", seq);
+        error = query_first(connection, &statement,
+                            "SELECT seq, json_array_length(header, '$.attachments'), raw FROM messages"
+                            " JOIN contents ON message = seq WHERE seq > ?"
+                            " AND header LIKE '%\"content_type\":\"text/%' ORDER BY seq LIMIT 1",
+                            "i", seq);
         if (error != 0)
             break;
         seq = sqlite3_column_int64(statement.row, 0);
-        _cleanup_json_ json_t *header = json_loads(query_column_text(statement.row, 1), 0, NULL);
-        if (header == NULL)
-            return -EUCLEAN;
-        struct message message = {0};
-        size_t before = json_array_size(json_object_get(header, "attachments"));
+        size_t before = (size_t)sqlite3_column_int64(statement.row, 1);
+        _cleanup_(message_release) struct message message = {0};
         error = message_read(sqlite3_column_blob(statement.row, 2),
                              (size_t)sqlite3_column_bytes(statement.row, 2), &message);
         /* A message that the service wrote itself keeps its attachments. If the list was full, later
          * attachments were left out, and may now have moved up into it. */
         if (error == 0 && (message.attachments_len < before || before == ATTACHMENTS_MAX))
-            error = update_message(connection, seq, header, &message);
-        message_release(&message);
+            error = update_message(connection, seq, &message);
     }
     return error == -ENOENT ? 0 : error;
 }
