@@ -23,23 +23,6 @@
 
 /* ---------------------------------------------------------------- rows */
 
-void message_row_release(struct message_row *row)
-{
-    free(row->header);
-    free(row->search_text);
-    *row = (struct message_row){0};
-}
-
-#define _cleanup_message_row_ __attribute__((cleanup(message_row_release)))
-
-int message_row_fill(struct message_row *row, const struct message *message)
-{
-    _cleanup_json_ json_t *header = message_header(message);
-    row->header = header != NULL ? json_dumps(header, JSON_COMPACT) : NULL;
-    row->search_text = message_search_text(message);
-    return row->header != NULL && row->search_text != NULL ? 0 : -ENOMEM;
-}
-
 json_t *delivery_date(int64_t date_ms)
 {
     char date[32];
@@ -47,26 +30,23 @@ json_t *delivery_date(int64_t date_ms)
     return json_string(date);
 }
 
-int delivery_store(struct connection *turn, const struct message *message, const char *key,
-                   const struct message_row *row, int64_t *ret_seq)
+int delivery_store(struct connection *turn, const struct message *message, const char *key, int64_t *ret_seq)
 {
     int error =
         query_execute(turn,
                       "INSERT INTO messages (message_id, thread, forward_depth, date_ms, header, search_text)"
                       " VALUES (?, ?, ?, ?, ?, ?)",
-                      "siiiss", key, message->thread, message->forward_depth, message->date_ms, row->header,
-                      row->search_text);
+                      "siiiss", key, message->thread, message->forward_depth, message->date_ms,
+                      message->header, message->search_text);
     if (error != 0)
         return error;
-    int64_t seq = sqlite3_last_insert_rowid(turn->db);
+    *ret_seq = sqlite3_last_insert_rowid(turn->db);
     if (message->thread == 0)
-        error = query_execute(turn, "UPDATE messages SET thread = seq WHERE seq = ?", "i", seq);
-    if (error == 0)
-        error = query_execute(turn, "INSERT INTO contents VALUES (?, ?, ?, ?)", "issb", seq,
-                              message->plain_text, message->html, (const void *)row->raw, row->raw_len);
-    if (error == 0)
-        *ret_seq = seq;
-    return error;
+        error = query_execute(turn, "UPDATE messages SET thread = seq WHERE seq = ?", "i", *ret_seq);
+    return error != 0 ? error
+                      : query_execute(turn, "INSERT INTO contents VALUES (?, ?, ?, ?)", "issb", *ret_seq,
+                                      message->plain_text, message->html, (const void *)message->raw,
+                                      message->raw_len);
 }
 
 static int insert_email(struct connection *turn, const struct message *message, int64_t seq,
@@ -160,10 +140,10 @@ static int complete_message(const struct delivery *delivery, struct message *mes
 
 /* ---------------------------------------------------------------- storing a message, in the turn to write */
 
-static int find_thread(struct connection *turn, const char *message_id, struct message *message)
+static int find_thread(struct connection *turn, const json_t *message_id, int64_t *ret_thread)
 {
-    int error = query_integers(turn, &message->thread, 1, "SELECT thread FROM messages WHERE message_id = ?",
-                               "s", message_id);
+    int error = query_integers(turn, ret_thread, 1, "SELECT thread FROM messages WHERE message_id = ?", "s",
+                               json_string_value(message_id));
     return error == -ENOENT ? 0 : error;
 }
 
@@ -173,38 +153,33 @@ static int join_thread(struct connection *turn, struct message *message)
 {
     int error = 0;
     for (size_t i = 0; i < json_array_size(message->in_reply_to) && error == 0 && message->thread == 0; i++)
-        error = find_thread(turn, json_string_value(json_array_get(message->in_reply_to, i)), message);
+        error = find_thread(turn, json_array_get(message->in_reply_to, i), &message->thread);
     for (size_t i = json_array_size(message->references); i > 0 && error == 0 && message->thread == 0; i--)
-        error = find_thread(turn, json_string_value(json_array_get(message->references, i - 1)), message);
+        error = find_thread(turn, json_array_get(message->references, i - 1), &message->thread);
     return error;
 }
 
 /* Stores a message, unless its bytes are stored already: mail servers deliver to each recipient separately,
  * and repeat a delivery whose answer they lost. */
-static int store_once(struct connection *turn, struct message *message, const struct message_row *row,
-                      int64_t *ret_seq)
+static int store_once(struct connection *turn, struct message *message, int64_t *ret_seq)
 {
-    int64_t seq = 0;
+    int64_t earlier[2] = {0}; /* seq, and whether it has the same bytes */
     char other_key[37];
-    const char *key = message->message_id;
-    int error = query_integers(turn, &seq, 1, "SELECT seq FROM messages WHERE message_id = ?", "s", key);
-    if (error == 0) {
-        int64_t same = 0;
-        error = query_integers(turn, &same, 1, "SELECT raw = ? FROM contents WHERE message = ?", "bi",
-                               (const void *)row->raw, row->raw_len, seq);
-        if (error != 0 || same != 0) {
-            *ret_seq = seq;
-            return error == -ENOENT ? -EUCLEAN : error;
-        }
-        /* An earlier message has this Message-ID, and keeps the key. */
-        key = other_key;
-        error = random_uuid(other_key);
-    } else if (error == -ENOENT) {
-        error = 0;
+    int error = query_integers(turn, earlier, 2,
+                               "SELECT seq, raw = ? FROM messages LEFT JOIN contents ON message = seq"
+                               " WHERE message_id = ?",
+                               "bs", (const void *)message->raw, message->raw_len, message->message_id);
+    if (error == 0 && earlier[1] != 0) {
+        *ret_seq = earlier[0];
+        return 0;
     }
+    bool is_first = error == -ENOENT; /* else an earlier message keeps the Message-ID as its key */
     if (error == 0)
+        error = random_uuid(other_key);
+    if (error == 0 || is_first)
         error = join_thread(turn, message);
-    return error == 0 ? delivery_store(turn, message, key, row, ret_seq) : error;
+    return error == 0 ? delivery_store(turn, message, is_first ? message->message_id : other_key, ret_seq)
+                      : error;
 }
 
 static bool list_has_address(const json_t *list, const char *recipient)
@@ -271,21 +246,19 @@ static int receive_message(struct database *database, const struct delivery *del
 {
     /* Programs that deliver from an mbox put its "From " line before the message. */
     size_t mbox_len = mime_mbox_line_len((struct span){delivery->raw, delivery->raw_len});
-    _cleanup_message_row_ struct message_row row = {.raw = delivery->raw + mbox_len,
-                                                    .raw_len = delivery->raw_len - mbox_len};
     _cleanup_(message_release) struct message message = {0};
     struct connection *connection = NULL;
-    int error = message_read(row.raw, row.raw_len, &message);
+    int error = message_read(delivery->raw + mbox_len, delivery->raw_len - mbox_len, &message);
     if (error == 0)
         error = complete_message(delivery, &message);
     if (error == 0)
-        error = message_row_fill(&row, &message);
+        error = message_make_columns(&message);
     if (error == 0)
         error = database_begin_write(database, &connection);
     if (error != 0)
         return error;
     int64_t seq = 0;
-    error = store_once(connection, &message, &row, &seq);
+    error = store_once(connection, &message, &seq);
     if (error == 0)
         error = put_into_inboxes(connection, delivery, &message, seq, ret_unknown);
     return database_end_write(database, error);

@@ -25,24 +25,9 @@ enum {
     DELIVERY_INBOXES_MAX = 10 * 1000,      /* once there are this many inboxes, mail makes no new one */
 };
 
-/* The columns of a message that are derived from its values, and the message's text. */
-struct message_row {
-    char *header;      /* JSON: the fields that all content records of the message have in common */
-    char *search_text; /* see message_search_text() */
-    const char *raw;   /* RFC 5322 text; borrowed */
-    size_t raw_len;
-};
-
-/* Accepts a zeroed row. */
-void message_row_release(struct message_row *row);
-
-/* Makes `header` and `search_text`. Return: 0 or -ENOMEM. */
-int message_row_fill(struct message_row *row, const struct message *message);
-
 /* Stores a message in the row *ret_seq. Replies find the message by `key`: its Message-ID, or a random text
  * if an earlier message has this Message-ID. The caller has the turn to write. Return: 0 or -errno. */
-int delivery_store(struct connection *turn, const struct message *message, const char *key,
-                   const struct message_row *row, int64_t *ret_seq);
+int delivery_store(struct connection *turn, const struct message *message, const char *key, int64_t *ret_seq);
 
 /* Adds an email of a stored message to the inbox of `recipient`, an address as in struct message. The caller
  * has the turn to write. Return: 0, also if the inbox has the message already; -ENOENT if there is no such

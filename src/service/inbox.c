@@ -147,54 +147,45 @@ enum {
     RULE_ENTRIES_MAX = 10000,
 };
 
-static json_t *read_entries(const struct json_input *in, const char *name, bool (*is_valid)(const char *))
+static json_t *read_entries(const struct input *in, const char *name, bool (*is_valid)(const char *))
 {
     json_t *result = json_array();
-    struct location list_location = {.parent = in->location, .name = name};
-    size_t i;
-    json_t *entry;
-    json_array_foreach (validate_array(in, name, false, RULE_ENTRIES_MAX), i, entry) {
-        struct location location = {.parent = &list_location, .index = i};
-        if (!json_is_string(entry))
-            validation_add_problem(in->validation, &location, "string_type",
-                                   "Input should be a valid string");
-        else if (!is_valid(json_string_value(entry)))
-            validation_add_problem(in->validation, &location, "value_error",
-                                   "value is not a valid address or domain");
-        else
-            json_array_append(result, entry);
+    const struct input list = validate_array(in, name, false, RULE_ENTRIES_MAX);
+    for (size_t i = 0; i < json_array_size(list.value); i++) {
+        const struct input item = input_item(&list, i);
+        const char *entry = input_text(&item);
+        if (entry != NULL && is_valid(entry))
+            json_array_append_new(result, json_string(entry));
+        else if (entry != NULL)
+            input_add_problem(&item, "value_error", "value is not a valid address or domain");
     }
     return result;
 }
 
-static json_t *read_rule(const struct json_input *in, const char *name)
+static json_t *read_rule(const struct input *in, const char *name)
 {
-    json_t *rule = validate_object(in, name);
-    if (rule == NULL)
+    const struct input rule = validate_object(in, name);
+    if (rule.value == NULL)
         return json_null();
-    struct location location = {.parent = in->location, .name = name};
-    struct json_input inner = {in->validation, &location, rule};
-    return json_pack("{s:o, s:o}", "addresses", read_entries(&inner, "addresses", address_is_valid),
-                     "domains", read_entries(&inner, "domains", validate_is_domain));
+    return json_pack("{s:o, s:o}", "addresses", read_entries(&rule, "addresses", address_is_valid), "domains",
+                     read_entries(&rule, "domains", validate_is_domain));
 }
 
 json_t *inbox_settings_read(json_t *body, struct validation *validation)
 {
     static const char *const switches[] = {"allow_cc", "allow_bcc", "spf_pass_required", "dkim_pass_required",
                                            "dmarc_pass_required"};
+    static const char *const rules[] = {"allowed_from_addresses", "blocked_from_addresses"};
     static const char *const webhook_lines[] = {"webhook_url", "webhook_signing_secret_id"};
-    struct location top = {.name = "body"};
-    struct json_input in = {validation, &top, body};
+    const struct input in = {.validation = validation, .name = "body", .value = body};
     const char *id = validate_line(&in, "id", false);
     const char *name = validate_line(&in, "name", true);
-    const char *address = validate_line(&in, "email_address", true);
-    if (address != NULL && !address_is_valid(address))
-        validate_add_problem(&in, "email_address", "value_error", "value is not a valid email address");
-    json_t *settings = json_pack("{s:s?, s:s?, s:s?}", "id", id, "name", name, "email_address", address);
+    json_t *settings = json_pack("{s:s?, s:s?, s:s?}", "id", id, "name", name, "email_address",
+                                 validate_address(&in, "email_address"));
     for (size_t i = 0; i < ARRAY_LEN(switches); i++)
         json_object_set_new(settings, switches[i], json_boolean(validate_boolean(&in, switches[i], true)));
-    json_object_set_new(settings, "allowed_from_addresses", read_rule(&in, "allowed_from_addresses"));
-    json_object_set_new(settings, "blocked_from_addresses", read_rule(&in, "blocked_from_addresses"));
+    for (size_t i = 0; i < ARRAY_LEN(rules); i++)
+        json_object_set_new(settings, rules[i], read_rule(&in, rules[i]));
     for (size_t i = 0; i < ARRAY_LEN(webhook_lines); i++)
         json_object_set_new(settings, webhook_lines[i],
                             json_pack("s?", validate_line(&in, webhook_lines[i], false)));

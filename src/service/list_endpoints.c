@@ -24,7 +24,7 @@
 /* ---------------------------------------------------------------- the query */
 
 struct list_query {
-    struct json_input in;   /* collects problems */
+    struct input in;        /* collects problems */
     json_t *inbox_ids;      /* owned array of strings; NULL for all inboxes */
     json_t *from_addresses; /* owned array of strings; NULL for all senders */
     char *search_term;      /* owned, by g_utf8_casefold(); or NULL */
@@ -274,9 +274,8 @@ static int answer_emails(struct request *request, const struct list_query *query
 int endpoint_email_list(struct request *request, struct reply *reply)
 {
     _cleanup_validation_ struct validation validation = {0};
-    const struct location location = {.name = "query"};
     struct list_query query = {
-        .in = {&validation, &location, NULL}, .limit = LIMIT_DEFAULT, .valid_only = true};
+        .in = {.validation = &validation, .name = "query"}, .limit = LIMIT_DEFAULT, .valid_only = true};
     MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, read_argument, &query);
     int error =
         validation.has_failed ? reply_invalid(reply, &validation) : answer_emails(request, &query, reply);

@@ -11,6 +11,7 @@
 
 #include "base/character.h"
 #include "base/cleanup.h"
+#include "base/clock.h"
 #include "base/random.h"
 #include "base/strbuf.h"
 #include "mail/address.h"
@@ -46,6 +47,9 @@ void message_release(struct message *message)
     }
     free(message->attachments);
     free(message->forwarded);
+    free(message->header);
+    free(message->search_text);
+    free(message->written);
     *message = (struct message){0};
 }
 
@@ -88,35 +92,51 @@ json_t *message_attachment_records(const struct message *message)
     return list;
 }
 
-json_t *message_header(const struct message *message)
+static char *write_header(const struct message *message)
 {
     char date[32];
     date_format(message->date_ms, date);
-    return json_pack("{s:s, s:s, s:O, s:O, s:O, s:O, s:s, s:s?, s:O?, s:b, s:o}", "subject", message->subject,
-                     "date", date, "from_address", message->from, "to_addresses", message->to, "cc_addresses",
-                     message->cc, "reply_to_addresses", message->reply_to, "message_id", message->message_id,
-                     "in_reply_to_id", json_string_value(json_array_get(message->in_reply_to, 0)),
-                     "references", message->references, "alternative_content", message->alternative_content,
-                     "attachments", message_attachment_records(message));
+    _cleanup_json_ json_t *header =
+        json_pack("{s:s, s:s, s:O, s:O, s:O, s:O, s:s, s:s?, s:O?, s:b, s:o}", "subject", message->subject,
+                  "date", date, "from_address", message->from, "to_addresses", message->to, "cc_addresses",
+                  message->cc, "reply_to_addresses", message->reply_to, "message_id", message->message_id,
+                  "in_reply_to_id", json_string_value(json_array_get(message->in_reply_to, 0)), "references",
+                  message->references, "alternative_content", message->alternative_content, "attachments",
+                  message_attachment_records(message));
+    return header != NULL ? json_dumps(header, JSON_COMPACT) : NULL;
 }
 
 char *message_search_text(const struct message *message)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
     strbuf_append_str(&text, message->subject);
-    for (size_t i = 0; i < message->attachments_len; i++) {
-        strbuf_append_char(&text, '\n');
-        strbuf_append_str(&text, message->attachments[i].name);
-    }
-    if (message->plain_text != NULL) {
-        strbuf_append_char(&text, '\n');
-        strbuf_append_str(&text, message->plain_text);
-    }
+    for (size_t i = 0; i < message->attachments_len; i++)
+        strbuf_appendf(&text, "\n%s", message->attachments[i].name);
+    if (message->plain_text != NULL)
+        strbuf_appendf(&text, "\n%s", message->plain_text);
     if (message->html != NULL) {
         strbuf_append_char(&text, '\n');
         html_to_text(&text, message->html, strlen(message->html));
     }
     return text.error == 0 ? g_utf8_casefold(strbuf_str(&text), -1) : NULL;
+}
+
+int message_make_columns(struct message *message)
+{
+    message->header = write_header(message);
+    message->search_text = message_search_text(message);
+    return message->header != NULL && message->search_text != NULL ? 0 : -ENOMEM;
+}
+
+int message_compose(struct message *message, const char *domain)
+{
+    message->date_ms = clock_realtime_ms(clock_system());
+    int error = message_make_id(message, domain);
+    if (error == 0)
+        error = message_make_columns(message);
+    if (error == 0)
+        message->raw = message->written = message_write(message, &message->raw_len);
+    return error;
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -336,6 +356,8 @@ int message_read(const char *raw, size_t len, struct message *message)
     struct span text = skip_mbox_line(raw, len);
     struct message_reading reading = {.message = message};
     const struct mime_visitor visitor = {.context = &reading, .leaf = read_leaf};
+    message->raw = raw;
+    message->raw_len = len;
     mime_split(text, &header, &body);
     int error = read_headers(header, message);
     if (error == 0)

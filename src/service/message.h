@@ -52,6 +52,13 @@ struct message {
     char *forwarded; /* RFC 5322 text of a message that is enclosed after the attachments; or NULL */
     size_t forwarded_len;
     char forwarded_id[37]; /* id of the enclosed message as an attachment */
+
+    /* What is stored beside the values. */
+    char *header;      /* JSON: the fields that all content records of the message have in common */
+    char *search_text; /* the text in which searches look, folded by g_utf8_casefold() */
+    const char *raw;   /* RFC 5322 text; borrowed, or `written` */
+    size_t raw_len;
+    char *written;
 };
 
 /* Accepts a half-filled or zeroed message. */
@@ -59,6 +66,13 @@ void message_release(struct message *message);
 
 /* Sets message_id to "<random@domain>". Return: 0 or -errno. */
 int message_make_id(struct message *message, const char *domain);
+
+/* Makes `header` and `search_text` of the values. Return: 0 or -ENOMEM. */
+int message_make_columns(struct message *message);
+
+/* Completes a message of this service: sets its date and Message-ID, and makes the columns and the text.
+ * Return: 0 or -errno. */
+int message_compose(struct message *message, const char *domain);
 
 /* Returns the address with its domain in ASCII (RFC 5890), or unchanged if the domain has no such form. The
  * caller frees it. NULL when out of memory. */
@@ -77,23 +91,18 @@ int message_write_for_relay(const char *raw, size_t len, struct strbuf *text);
 /* Fills a zeroed message from RFC 5322 text, which may be any bytes. Texts become UTF-8. message_id, date_ms,
  * from and the bodies stay zero if the text does not have them. A body is cut at DRAFT_BODY_MAX_BYTES, the
  * attachments at ATTACHMENTS_MAX (draft.h), a list at ADDRESS_LIST_MAX addresses, a subject at 8 KiB, a name
- * at 255 bytes. The caller owns the values in the message, on failure too. Return: 0, or -errno when
- * resources are lacking. */
+ * at 255 bytes. The text is borrowed until message_release(). The caller owns the values in the
+ * message, on failure too. Return: 0, or -errno when resources are lacking. */
 int message_read(const char *raw, size_t len, struct message *message);
 
 /* Reads the attachment with this index, in the order of message_read(); in a text of message_write(), an
  * enclosed message is the last attachment. The caller frees the bytes. Return: 0, -ENOENT or -errno. */
 int message_read_attachment(const char *raw, size_t len, size_t index, char **ret_bytes, size_t *ret_len);
 
-/* Returns the fields that all content records of this message (interface, GET /api/v1/email/{id}) have in
- * common; NULL when out of memory. */
-json_t *message_header(const struct message *message);
-
 /* Returns the records of the attachments; NULL when out of memory. */
 json_t *message_attachment_records(const struct message *message);
 
-/* Returns the text in which searches look, folded by g_utf8_casefold(). The caller frees it. NULL when out of
- * memory. */
+/* Returns the text in which searches look. The caller frees it. NULL when out of memory. */
 char *message_search_text(const struct message *message);
 
 #endif

@@ -176,9 +176,9 @@ static int attempt(struct outgoing *outgoing, const struct outgoing_row *row, st
 static int bounce(const struct relay *relay, struct connection *turn, const struct outgoing_row *row,
                   const struct outgoing_result *result)
 {
-    _cleanup_strbuf_ struct strbuf reason = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
-    int error = sending_append_reason(&reason, row->address, "5.0.0", result->reason);
-    return error == 0 ? sending_bounce(turn, row->email, relay->domain, strbuf_str(&reason)) : error;
+    g_autoptr(GString) reason = g_string_new(NULL);
+    sending_append_reason(reason, row->address, "5.0.0", result->reason);
+    return sending_bounce(turn, row->email, relay->domain, reason->str);
 }
 
 static int settle(struct outgoing *outgoing, struct connection *turn, const struct outgoing_row *row,

@@ -9,7 +9,6 @@
 #include "service/sending.h"
 
 #include <errno.h>
-#include <glib.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +16,6 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/random.h"
-#include "base/strbuf.h"
 #include "mail/address.h"
 #include "mail/draft.h"
 #include "mail/json_writer.h"
@@ -37,77 +35,58 @@ enum {
 
 static const char *const type_names[] = {"new", "reply", "forward"};
 
-static const char *read_address(struct validation *validation, const struct location *location,
-                                const json_t *object, const char **ret_name)
+/* Returns an address as in struct message, or NULL after a problem. */
+static json_t *read_address(const struct input *in)
 {
-    if (!json_is_object(object)) {
-        validation_add_problem(validation, location, "model_attributes_type",
-                               "Input should be a valid dictionary");
+    if (!json_is_object(in->value)) {
+        input_add_problem(in, "model_attributes_type", "Input should be a valid dictionary");
         return NULL;
     }
-    struct json_input in = {validation, location, object};
-    *ret_name = validate_line(&in, "name", false);
-    const char *address = validate_line(&in, "address", true);
-    if (address == NULL || address_is_valid(address))
-        return address;
-    validate_add_problem(&in, "address", "value_error", "value is not a valid email address");
-    return NULL;
+    const char *name = validate_line(in, "name", false);
+    const char *address = validate_address(in, "address");
+    return address != NULL ? json_pack("{s:s, s:s?}", "address", address, "name", name) : NULL;
 }
 
-static json_t *read_addresses(const struct json_input *in, const char *name, bool is_required)
+static json_t *read_addresses(const struct input *in, const char *name, bool is_required)
 {
     json_t *result = json_array();
-    struct location list_location = {.parent = in->location, .name = name};
-    size_t i;
-    const json_t *item;
-    json_array_foreach (validate_array(in, name, is_required, DRAFT_RECIPIENTS_MAX), i, item) {
-        struct location location = {.parent = &list_location, .index = i};
-        const char *display_name = NULL;
-        const char *address = read_address(in->validation, &location, item, &display_name);
+    const struct input list = validate_array(in, name, is_required, DRAFT_RECIPIENTS_MAX);
+    for (size_t i = 0; i < json_array_size(list.value); i++) {
+        const struct input item = input_item(&list, i);
+        json_t *address = read_address(&item);
         if (address != NULL)
-            json_array_append_new(result, json_pack("{s:s, s:s?}", "address", address, "name", display_name));
+            json_array_append_new(result, address);
     }
     return result;
 }
 
 /* from_address is a string in the interface, but published clients send an object. */
-static void read_from(const struct json_input *in, struct submission *submission)
+static json_t *read_from(const struct input *in)
 {
-    struct location location = {.parent = in->location, .name = "from_address"};
-    json_t *from = json_object_get(in->object, "from_address");
-    if (from == NULL || json_is_null(from)) {
-        validate_add_problem(in, "from_address", "missing", "Field required");
-    } else if (!json_is_string(from)) {
-        submission->from_address = read_address(in->validation, &location, from, &submission->from_name);
-    } else {
-        submission->from_address = json_string_value(from);
-        if (!address_is_valid(submission->from_address))
-            validate_add_problem(in, "from_address", "value_error", "value is not a valid email address");
-    }
-    if (submission->from_name != NULL && submission->from_name[0] == '\0')
-        submission->from_name = NULL;
+    const struct input from = input_member(in, "from_address");
+    if (from.value != NULL && !json_is_string(from.value))
+        return read_address(&from);
+    const char *address = validate_address(in, "from_address");
+    return address != NULL ? json_pack("{s:s, s:n}", "address", address, "name") : NULL;
 }
 
-static void read_type(const struct json_input *in, struct submission *submission)
+static void read_type(const struct input *in, struct submission *submission)
 {
     submission->existing_email_id = validate_line(in, "existing_email_id", false);
     submission->type = submission->existing_email_id != NULL ? MESSAGE_REPLY : MESSAGE_NEW;
     const char *name = validate_line(in, "message_type", false);
-    if (name == NULL)
-        return;
-    for (size_t i = 0; i < ARRAY_LEN(type_names); i++) {
-        if (strcmp(type_names[i], name) != 0)
-            continue;
-        submission->type = (enum message_type)i;
-        if (submission->type != MESSAGE_NEW && submission->existing_email_id == NULL)
-            validate_add_problem(in, "message_type", "value_error",
-                                 "A reply or forward needs existing_email_id");
-        return;
-    }
-    validate_add_problem(in, "message_type", "enum", "Input should be 'new', 'reply' or 'forward'");
+    size_t type = 0;
+    while (name != NULL && type < ARRAY_LEN(type_names) && strcmp(type_names[type], name) != 0)
+        type++;
+    if (type == ARRAY_LEN(type_names))
+        validate_add_problem(in, "message_type", "enum", "Input should be 'new', 'reply' or 'forward'");
+    else if (name != NULL)
+        submission->type = (enum message_type)type;
+    if (submission->type != MESSAGE_NEW && submission->existing_email_id == NULL)
+        validate_add_problem(in, "message_type", "value_error", "A reply or forward needs existing_email_id");
 }
 
-static char *read_body(const struct json_input *in, const char *name, bool is_required)
+static char *read_body(const struct input *in, const char *name, bool is_required)
 {
     const char *text = validate_text(in, name, is_required);
     if (text != NULL && strlen(text) > DRAFT_BODY_MAX_BYTES)
@@ -116,7 +95,7 @@ static char *read_body(const struct json_input *in, const char *name, bool is_re
 }
 
 /* The names of all lists are bounded together, because clients refuse an email whose record is too long. */
-static void check_recipients(const struct json_input *in, const struct message *message)
+static void check_recipients(const struct input *in, const struct message *message)
 {
     const json_t *const lists[] = {message->to, message->cc, message->bcc, message->reply_to};
     size_t name_bytes = 0;
@@ -158,10 +137,8 @@ int submission_read(json_t *body, struct validation *validation, struct submissi
     struct submission *submission = ret_submission;
     struct message *message = &submission->message;
     *submission = (struct submission){0};
-    const struct location top = {.name = "body"};
-    struct json_input in = {validation, &top, body};
-
-    read_from(&in, submission);
+    const struct input in = {.validation = validation, .name = "body", .value = body};
+    message->from = read_from(&in);
     read_type(&in, submission);
     message->subject = g_strdup(validate_line(&in, "subject", submission->type == MESSAGE_NEW));
     message->html = read_body(&in, "html", false);
@@ -171,12 +148,11 @@ int submission_read(json_t *body, struct validation *validation, struct submissi
     message->cc = read_addresses(&in, "cc_addresses", false);
     message->bcc = read_addresses(&in, "bcc_addresses", false);
     message->reply_to = read_addresses(&in, "reply_to_addresses", false);
-    submission->attachment_ids = validate_array(&in, "attachment_ids", false, ATTACHMENTS_MAX);
-    const struct location list_location = {.parent = &top, .name = "attachment_ids"};
-    for (size_t i = 0; i < json_array_size(submission->attachment_ids); i++) {
-        const struct location location = {.parent = &list_location, .index = i};
-        if (!json_is_string(json_array_get(submission->attachment_ids, i)))
-            validation_add_problem(validation, &location, "string_type", "Input should be a valid string");
+    const struct input ids = validate_array(&in, "attachment_ids", false, ATTACHMENTS_MAX);
+    submission->attachment_ids = ids.value;
+    for (size_t i = 0; i < json_array_size(ids.value); i++) {
+        const struct input id = input_item(&ids, i);
+        input_text(&id);
     }
     submission->idempotency_key = validate_line(&in, "idempotency_key", false);
     if (message->to == NULL || message->cc == NULL || message->bcc == NULL || message->reply_to == NULL)
@@ -187,30 +163,12 @@ int submission_read(json_t *body, struct validation *validation, struct submissi
 
 void submission_release(struct submission *submission)
 {
+    service_inbox_release(&submission->sender);
     message_release(&submission->message);
     *submission = (struct submission){0};
 }
 
 /* ---------------------------------------------------------------- composing */
-
-struct composition {
-    struct service_inbox sender;
-    struct message message;
-    char *raw; /* the message's RFC 5322 text */
-    struct message_row row;
-};
-
-/* Accepts a zeroed composition. */
-static void composition_release(struct composition *composition)
-{
-    service_inbox_release(&composition->sender);
-    message_release(&composition->message);
-    message_row_release(&composition->row);
-    free(composition->raw);
-    *composition = (struct composition){0};
-}
-
-#define _cleanup_composition_ __attribute__((cleanup(composition_release)))
 
 static json_t *extend_references(const json_t *header)
 {
@@ -225,66 +183,57 @@ static json_t *extend_references(const json_t *header)
     return references;
 }
 
-static int enclose_email(struct connection *reader, int64_t forwarded, struct message *message)
+/* Makes the message a reply in a thread (RFC 5322 section 3.6.4). `header` is that of the other message. */
+static int join_thread(struct message *message, int64_t thread, const json_t *header)
 {
-    _cleanup_statement_ struct statement statement = {0};
-    int error = query_first(reader, &statement, "SELECT raw FROM contents WHERE message = ?", "i", forwarded);
-    if (error != 0)
-        return error == -ENOENT ? -EUCLEAN : error;
-    message->forwarded = query_column_copy(statement.row, 0, &message->forwarded_len);
-    return message->forwarded != NULL ? random_uuid(message->forwarded_id) : -ENOMEM;
+    message->thread = thread;
+    message->in_reply_to = json_pack("[O]", json_object_get(header, "message_id"));
+    message->references = extend_references(header);
+    return message->in_reply_to != NULL && message->references != NULL ? 0 : -ENOMEM;
 }
 
-/* A reply has In-Reply-To and References (RFC 5322 section 3.6.4), and joins the thread of the existing
- * email. A forward encloses the existing email whole, and begins a thread. */
-static int refer_to_email(struct connection *reader, const struct submission *submission,
-                          struct composition *composition, struct reply *reply)
+/* A reply joins the thread of the existing email. A forward encloses the existing email whole, and begins a
+ * thread. */
+static int refer_to_email(struct connection *reader, struct submission *submission, struct reply *reply)
 {
-    struct message *message = &composition->message;
+    struct message *message = &submission->message;
     _cleanup_statement_ struct statement statement = {0};
-    int error = query_first(reader, &statement,
-                            "SELECT m.thread, m.forward_depth, m.header, m.seq FROM messages m"
-                            " WHERE m.seq = coalesce((SELECT message FROM emails WHERE id = ?1),"
-                            " (SELECT message FROM outbound WHERE id = ?1))",
-                            "s", submission->existing_email_id);
+    int error =
+        query_first(reader, &statement,
+                    "SELECT m.thread, m.header, m.forward_depth,"
+                    " iif(?2, (SELECT raw FROM contents WHERE message = m.seq), '') FROM messages m"
+                    " WHERE m.seq = coalesce((SELECT message FROM emails WHERE id = ?1),"
+                    " (SELECT message FROM outbound WHERE id = ?1))",
+                    "si", submission->existing_email_id, (int64_t)(submission->type == MESSAGE_FORWARD));
     if (error == -ENOENT)
         return reply_error(reply, MHD_HTTP_NOT_FOUND,
                            "existing_email_id: there is no such email to reply to or forward.");
     if (error != 0)
         return error;
-    _cleanup_json_ json_t *header = json_loads(query_column_text(statement.row, 2), 0, NULL);
-    if (header == NULL)
+    _cleanup_json_ json_t *header = json_loads(query_column_text(statement.row, 1), 0, NULL);
+    if (header == NULL || sqlite3_column_type(statement.row, 3) == SQLITE_NULL)
         return -EUCLEAN;
     if (message->subject == NULL)
         message->subject = g_strdup(json_string_value(json_object_get(header, "subject")));
-    if (submission->type == MESSAGE_REPLY) {
-        message->thread = sqlite3_column_int64(statement.row, 0);
-        message->in_reply_to = json_pack("[O]", json_object_get(header, "message_id"));
-        message->references = extend_references(header);
-        return message->in_reply_to != NULL && message->references != NULL ? 0 : -ENOMEM;
-    }
-    message->forward_depth = sqlite3_column_int64(statement.row, 1) + 1;
-    error = enclose_email(reader, sqlite3_column_int64(statement.row, 3), message);
-    if (error == 0 &&
-        (message->forward_depth > FORWARD_DEPTH_MAX || message->forwarded_len > FORWARD_MAX_BYTES))
+    if (submission->type == MESSAGE_REPLY)
+        return join_thread(message, sqlite3_column_int64(statement.row, 0), header);
+
+    message->forward_depth = sqlite3_column_int64(statement.row, 2) + 1;
+    if (message->forward_depth > FORWARD_DEPTH_MAX ||
+        sqlite3_column_bytes(statement.row, 3) > FORWARD_MAX_BYTES)
         return reply_error(reply, MHD_HTTP_CONTENT_TOO_LARGE,
                            "The forwarded email encloses too much already.");
-    return error;
+    message->forwarded = query_column_copy(statement.row, 3, &message->forwarded_len);
+    return message->forwarded != NULL ? random_uuid(message->forwarded_id) : -ENOMEM;
 }
 
 static int attach_files(const struct service_context *context, struct connection *reader, const json_t *ids,
                         struct message *message, struct reply *reply)
 {
-    size_t count = json_array_size(ids);
-    if (count == 0)
-        return 0;
-    message->attachments = calloc(count, sizeof(*message->attachments));
-    if (message->attachments == NULL)
-        return -ENOMEM;
-    message->attachments_len = count;
+    message->attachments = g_new0(struct message_attachment, json_array_size(ids));
     size_t left = ATTACHMENTS_MAX_BYTES;
-    for (size_t i = 0; i < count; i++) {
-        struct message_attachment *attachment = &message->attachments[i];
+    for (size_t i = 0; i < json_array_size(ids); i++) {
+        struct message_attachment *attachment = &message->attachments[message->attachments_len++];
         int error = pool_load(context, reader, json_string_value(json_array_get(ids, i)), left, attachment);
         if (error == -ENOENT)
             return reply_invalid_at(reply, json_pack("[s, s, i]", "body", "attachment_ids", (int)i),
@@ -300,85 +249,96 @@ static int attach_files(const struct service_context *context, struct connection
     return 0;
 }
 
-static int write_composition(struct composition *composition)
-{
-    int error = message_row_fill(&composition->row, &composition->message);
-    if (error == 0)
-        composition->raw = message_write(&composition->message, &composition->row.raw_len);
-    composition->row.raw = composition->raw;
-    return error;
-}
-
-/* Fills a zeroed composition, or sets the reply to a refusal. Takes ownership of the submission's message.
- * Return: 0 or -errno. */
+/* Completes the submission's message, or sets the reply to a refusal. Return: 0 or -errno. */
 static int compose(const struct service_context *context, struct connection *reader,
-                   struct submission *submission, struct composition *composition, struct reply *reply)
+                   struct submission *submission, struct reply *reply)
 {
-    struct message *message = &composition->message;
-    struct service_inbox *sender = &composition->sender;
-    int error = service_inbox_find_by_address(reader, submission->from_address, sender);
+    struct message *message = &submission->message;
+    struct service_inbox *sender = &submission->sender;
+    int error = service_inbox_find_by_address(
+        reader, json_string_value(json_object_get(message->from, "address")), sender);
     if (error == -ENOENT)
         return reply_error(reply, MHD_HTTP_NOT_FOUND, "There is no inbox with the address to send from.");
     if (error != 0)
         return error;
-    *message = submission->message;
-    submission->message = (struct message){0};
-    message->date_ms = clock_realtime_ms(clock_system());
-    message->from =
-        json_pack("{s:s, s:s?}", "address", service_inbox_address(sender), "name",
-                  submission->from_name != NULL ? submission->from_name : service_inbox_name(sender));
-    error = message->from != NULL ? message_make_id(message, context->domain) : -ENOMEM;
-    if (error == 0 && submission->existing_email_id != NULL && submission->type != MESSAGE_NEW)
-        error = refer_to_email(reader, submission, composition, reply);
+    const char *name = json_string_value(json_object_get(message->from, "name"));
+    bool has_name = name != NULL && name[0] != '\0';
+    json_t *from = json_pack("{s:s, s:s?}", "address", service_inbox_address(sender), "name",
+                             has_name ? name : service_inbox_name(sender));
+    json_decref(message->from);
+    message->from = from;
+    error = from == NULL ? -ENOMEM : 0;
+    if (error == 0 && submission->type != MESSAGE_NEW)
+        error = refer_to_email(reader, submission, reply);
     if (error == 0 && reply->status == 0)
         error = attach_files(context, reader, submission->attachment_ids, message, reply);
-    if (error != 0 || reply->status != 0)
-        return error;
-    return message->subject != NULL ? write_composition(composition) : -ENOMEM;
+    return error == 0 && reply->status == 0 ? message_compose(message, context->domain) : error;
 }
 
 /* ---------------------------------------------------------------- in the turn to write */
 
-/* The outcome for the recipients without an inbox. */
-struct remainder {
-    int64_t outbound;       /* the email's seq */
-    bool is_pending;        /* some get the email by the relay */
-    bool has_failed;        /* some cannot be reached */
-    struct strbuf *reasons; /* see sending_append_reason() */
-};
-
 static char *support_address(const char *domain)
 {
-    char *address = NULL;
-    return asprintf(&address, "support@%s", domain) < 0 ? NULL : address;
+    return g_strconcat("support@", domain, NULL);
 }
 
-/* Adds a row for the relay, or the reason why this recipient cannot be reached. */
-static int add_remaining_recipient(const struct service_context *context, struct connection *turn,
-                                   const char *address, struct remainder *remainder)
+/* Adds a row for the relay, or the reason why a recipient without an inbox cannot be reached. */
+static int hand_to_relay(const struct service_context *context, struct connection *turn, int64_t outbound,
+                         const char *address, GString *reasons, bool *ret_is_relayed)
 {
     bool is_here = delivery_is_in_domain(address, context->domain);
-    if (!is_here && context->has_relay) {
-        remainder->is_pending = true;
-        return outgoing_add(turn, OUTGOING_RELAY, remainder->outbound, address);
-    }
-    remainder->has_failed = true;
-    _cleanup_free_ char *support = support_address(context->domain);
-    if (support == NULL)
-        return -ENOMEM;
+    *ret_is_relayed = !is_here && context->has_relay;
+    if (*ret_is_relayed)
+        return outgoing_add(turn, OUTGOING_RELAY, outbound, address);
     /* A reply to a bounce goes to the support address, and must not cause another bounce. */
-    if (address_equals(address, support))
-        return 0;
-    return sending_append_reason(
-        remainder->reasons, address, is_here ? "5.1.1" : "5.4.4",
-        is_here ? "no inbox of this service has this address"
-                : "the service has no relay (--relay), which mail to other domains needs");
+    _cleanup_free_ char *support = support_address(context->domain);
+    if (!address_equals(address, support))
+        sending_append_reason(reasons, address, is_here ? "5.1.1" : "5.4.4",
+                              is_here
+                                  ? "no inbox of this service has this address"
+                                  : "the service has no relay (--relay), which mail to other domains needs");
+    return 0;
+}
+
+/* Delivers a stored message to inboxes, adds rows for the relay, and bounces it if a recipient cannot be
+ * reached. */
+static int distribute(const struct service_context *context, struct connection *turn,
+                      const struct message *message, int64_t seq, int64_t outbound)
+{
+    g_autoptr(GString) reasons = g_string_new(NULL);
+    bool is_pending = false, has_failed = false;
+    /* An inbox that several headers name counts as reached by the first of them. */
+    const json_t *lists[] = {
+        [DELIVERY_TO] = message->to, [DELIVERY_CC] = message->cc, [DELIVERY_BCC] = message->bcc};
+    int error = 0;
+    for (size_t header = 0; header < ARRAY_LEN(lists); header++) {
+        for (size_t i = 0; error == 0 && i < json_array_size(lists[header]); i++) {
+            const json_t *recipient = json_array_get(lists[header], i);
+            error = delivery_add_email(turn, message, seq, (enum recipient_header)header, recipient);
+            if (error != -ENOENT)
+                continue;
+            bool is_relayed = false;
+            error =
+                hand_to_relay(context, turn, outbound,
+                              json_string_value(json_object_get(recipient, "address")), reasons, &is_relayed);
+            is_pending = is_pending || is_relayed;
+            has_failed = has_failed || !is_relayed;
+        }
+    }
+    if (error == 0 && (has_failed || is_pending))
+        error =
+            query_execute(turn, "UPDATE outbound SET record = json_set(record, '$.status', ?) WHERE seq = ?",
+                          "si", has_failed ? "failed" : "pending", outbound);
+    return error == 0 && reasons->len > 0 ? sending_bounce(turn, outbound, context->domain, reasons->str)
+                                          : error;
 }
 
 /* Writes the record of a sent email (interface, GET /api/v1/email/outbound). */
-static int record_sent(struct connection *turn, const struct message *message, int64_t seq,
-                       const struct service_inbox *sender, enum message_type type, char ret_id[37])
+static int record_sent(struct connection *turn, const struct submission *submission, int64_t seq,
+                       char ret_id[37])
 {
+    const struct message *message = &submission->message;
+    const struct service_inbox *sender = &submission->sender;
     int error = random_uuid(ret_id);
     if (error != 0)
         return error;
@@ -388,7 +348,7 @@ static int record_sent(struct connection *turn, const struct message *message, i
         "inbox_id", service_inbox_id(sender), "subject", message->subject, "from_address", message->from,
         "to_addresses", message->to, "cc_addresses", message->cc, "bcc_addresses", message->bcc,
         "reply_to_addresses", message->reply_to, "date", delivery_date(message->date_ms), "message_type",
-        type_names[type], "open_and_click_tracking", is_tracked, "latest_event");
+        type_names[submission->type], "open_and_click_tracking", is_tracked, "latest_event");
     _cleanup_free_ char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
     if (text == NULL)
         return -ENOMEM;
@@ -397,15 +357,31 @@ static int record_sent(struct connection *turn, const struct message *message, i
                          "siiis", ret_id, sender->seq, seq, message->date_ms, text);
 }
 
-/* ---------------------------------------------------------------- sending, once */
-
-static const int64_t daily_limits[] = {
-    [SERVICE_TIER_NONE] = 0, [SERVICE_TIER_FREE] = 10, [SERVICE_TIER_PAID] = 1000};
-
 static void reply_with_id(struct reply *reply, const char *id)
 {
     reply_json(reply, MHD_HTTP_OK, json_pack("{s:s}", "id", id));
 }
+
+static int store_message(const struct service_context *context, struct connection *turn,
+                         const struct submission *submission, struct reply *reply)
+{
+    char id[37];
+    const struct message *message = &submission->message;
+    int64_t seq = 0;
+    int error = delivery_store(turn, message, message->message_id, &seq);
+    if (error == 0)
+        error = record_sent(turn, submission, seq, id);
+    if (error == 0)
+        error = distribute(context, turn, message, seq, sqlite3_last_insert_rowid(turn->db));
+    if (error == 0 && submission->idempotency_key != NULL)
+        error = query_execute(turn, "INSERT INTO idempotency_keys VALUES (?, ?, ?)", "sss",
+                              submission->idempotency_key, submission->digest, id);
+    if (error == 0)
+        reply_with_id(reply, id);
+    return error;
+}
+
+/* ---------------------------------------------------------------- sending, once */
 
 /* Sets the reply if the key was used before. Return: 0 or -errno. */
 static int check_idempotency_key(struct connection *connection, const struct submission *submission,
@@ -428,69 +404,20 @@ static int check_idempotency_key(struct connection *connection, const struct sub
 static int check_daily_limit(struct connection *turn, const struct service_context *context,
                              struct reply *reply)
 {
-    int64_t limit = daily_limits[context->tier];
-    if (limit == 0)
+    static const int64_t limits[] = {[SERVICE_TIER_FREE] = 10, [SERVICE_TIER_PAID] = 1000};
+    if (context->tier == SERVICE_TIER_NONE)
         return 0;
     int64_t now = clock_realtime_ms(clock_system());
     int64_t count = 0;
     int error = query_integers(turn, &count, 1, "SELECT count(*) FROM outbound WHERE date_ms >= ?", "i",
                                now - now % DAY_MS);
-    if (error != 0 || count < limit)
+    if (error != 0 || count < limits[context->tier])
         return error;
     reply_error(reply, MHD_HTTP_TOO_MANY_REQUESTS, "The daily limit of emails sent is reached.");
     char seconds[32];
     snprintf(seconds, sizeof(seconds), "%lld", (long long)(DAY_MS - now % DAY_MS) / 1000);
     reply_add_header(reply, MHD_HTTP_HEADER_RETRY_AFTER, seconds);
     return 0;
-}
-
-/* Delivers a stored message to inboxes, adds rows for the relay, and bounces it if a recipient cannot be
- * reached. */
-static int distribute(const struct service_context *context, struct connection *turn,
-                      const struct message *message, int64_t seq, int64_t outbound)
-{
-    _cleanup_strbuf_ struct strbuf reasons = STRBUF_INIT(SENDING_REASONS_MAX_BYTES);
-    struct remainder remainder = {.outbound = outbound, .reasons = &reasons};
-    /* An inbox that several headers name counts as reached by the first of them. */
-    const json_t *lists[] = {
-        [DELIVERY_TO] = message->to, [DELIVERY_CC] = message->cc, [DELIVERY_BCC] = message->bcc};
-    int error = 0;
-    for (size_t header = 0; header < ARRAY_LEN(lists); header++) {
-        for (size_t i = 0; error == 0 && i < json_array_size(lists[header]); i++) {
-            const json_t *recipient = json_array_get(lists[header], i);
-            error = delivery_add_email(turn, message, seq, (enum recipient_header)header, recipient);
-            if (error == -ENOENT)
-                error = add_remaining_recipient(
-                    context, turn, json_string_value(json_object_get(recipient, "address")), &remainder);
-        }
-    }
-    if (error == 0 && (remainder.has_failed || remainder.is_pending))
-        error =
-            query_execute(turn, "UPDATE outbound SET record = json_set(record, '$.status', ?) WHERE seq = ?",
-                          "si", remainder.has_failed ? "failed" : "pending", outbound);
-    return error == 0 && reasons.len > 0
-               ? sending_bounce(turn, outbound, context->domain, strbuf_str(&reasons))
-               : error;
-}
-
-static int store_message(const struct service_context *context, struct connection *turn,
-                         const struct submission *submission, const struct composition *composition,
-                         struct reply *reply)
-{
-    char id[37];
-    const struct message *message = &composition->message;
-    int64_t seq = 0;
-    int error = delivery_store(turn, message, message->message_id, &composition->row, &seq);
-    if (error == 0)
-        error = record_sent(turn, message, seq, &composition->sender, submission->type, id);
-    if (error == 0)
-        error = distribute(context, turn, message, seq, sqlite3_last_insert_rowid(turn->db));
-    if (error == 0 && submission->idempotency_key != NULL)
-        error = query_execute(turn, "INSERT INTO idempotency_keys VALUES (?, ?, ?)", "sss",
-                              submission->idempotency_key, submission->digest, id);
-    if (error == 0)
-        reply_with_id(reply, id);
-    return error;
 }
 
 /* Return: 0 with the result in the reply; -EIO if the email may have been sent; another -errno if not. */
@@ -501,10 +428,9 @@ static int send_once(const struct service_context *context, struct submission *s
     int error = database_begin_read(context->database, &connection);
     if (error != 0)
         return error;
-    _cleanup_composition_ struct composition composition = {0};
     error = check_idempotency_key(connection, submission, reply);
     if (error == 0 && reply->status == 0)
-        error = compose(context, connection, submission, &composition, reply);
+        error = compose(context, connection, submission, reply);
     database_return_reader(connection);
     if (error == 0 && reply->status == 0)
         error = database_begin_write(context->database, &connection);
@@ -514,7 +440,7 @@ static int send_once(const struct service_context *context, struct submission *s
     if (error == 0 && reply->status == 0)
         error = check_daily_limit(connection, context, reply);
     if (error == 0 && reply->status == 0)
-        error = store_message(context, connection, submission, &composition, reply);
+        error = store_message(context, connection, submission, reply);
     return database_end_write(context->database, error);
 }
 
@@ -544,7 +470,6 @@ int endpoint_send(struct request *request, struct reply *reply)
 
 /* ---------------------------------------------------------------- mail from the service itself */
 
-static const char welcome_subject[] = "Welcome to your inbox";
 static const char welcome_text[] =
     "Hello,\n"
     "\n"
@@ -554,7 +479,6 @@ static const char welcome_text[] =
     "\n"
     "Your local email inbox service\n";
 
-static const char bounce_subject[] = "Undelivered: %s";
 static const char bounce_text[] =
     "An email that you sent could not be delivered to everybody it was for. It was given up for:\n"
     "\n"
@@ -567,30 +491,24 @@ static const char bounce_text[] =
     "\n"
     "Your local email inbox service\n";
 
-/* Delivers a message of the service to an inbox. The caller has set the text and the subject; either may be
- * NULL when out of memory. */
-static int deliver_letter(struct connection *turn, struct composition *composition,
-                          const struct service_inbox *inbox, const char *from, const char *from_name,
-                          const char *domain)
+/* Delivers a message from support@domain to an inbox. The message has its text and subject. */
+static int deliver_letter(struct connection *turn, struct message *message, const struct service_inbox *inbox,
+                          const char *from_name, const char *domain)
 {
-    struct message *message = &composition->message;
-    message->date_ms = clock_realtime_ms(clock_system());
-    message->from = json_pack("{s:s, s:s}", "address", from, "name", from_name);
+    _cleanup_free_ char *support = support_address(domain);
+    message->from = json_pack("{s:s, s:s}", "address", support, "name", from_name);
     message->to = json_pack("[{s:s, s:s?}]", "address", service_inbox_address(inbox), "name",
                             service_inbox_name(inbox));
     message->cc = json_array();
     message->bcc = json_array();
     message->reply_to = json_array();
     message->is_automatic = true;
-    if (message->from == NULL || message->to == NULL || message->subject == NULL ||
-        message->plain_text == NULL)
+    if (message->from == NULL || message->to == NULL)
         return -ENOMEM;
     int64_t seq = 0;
-    int error = message_make_id(message, domain);
+    int error = message_compose(message, domain);
     if (error == 0)
-        error = write_composition(composition);
-    if (error == 0)
-        error = delivery_store(turn, message, message->message_id, &composition->row, &seq);
+        error = delivery_store(turn, message, message->message_id, &seq);
     return error == 0 ? delivery_add_email(turn, message, seq, DELIVERY_TO, json_array_get(message->to, 0))
                       : error;
 }
@@ -598,57 +516,45 @@ static int deliver_letter(struct connection *turn, struct composition *compositi
 int sending_welcome(struct connection *turn, const struct service_inbox *inbox, const char *domain)
 {
     _cleanup_free_ char *support = support_address(domain);
-    if (support == NULL)
-        return -ENOMEM;
     struct verdict verdict = inbox_judge(inbox->record, support, DELIVERY_TO);
     if (strcmp(verdict.status, "valid") != 0)
         return 0;
-
-    _cleanup_composition_ struct composition composition = {0};
-    struct message *message = &composition.message;
-    message->subject = strdup(welcome_subject);
-    if (asprintf(&message->plain_text, welcome_text, service_inbox_address(inbox)) < 0)
-        message->plain_text = NULL;
-    return deliver_letter(turn, &composition, inbox, support, "Support", domain);
+    _cleanup_(message_release) struct message message = {
+        .subject = g_strdup("Welcome to your inbox"),
+        .plain_text = g_strdup_printf(welcome_text, service_inbox_address(inbox)),
+    };
+    return deliver_letter(turn, &message, inbox, "Support", domain);
 }
 
-int sending_append_reason(struct strbuf *reasons, const char *address, const char *status, const char *why)
+void sending_append_reason(GString *reasons, const char *address, const char *status, const char *why)
 {
-    return strbuf_appendf(reasons,
-                          "Final-Recipient: rfc822; %s\nAction: failed\nStatus: %s\n"
-                          "Diagnostic-Code: x-inboxd; %s\n\n",
-                          address, status, why);
+    g_string_append_printf(reasons,
+                           "Final-Recipient: rfc822; %s\nAction: failed\nStatus: %s\n"
+                           "Diagnostic-Code: x-inboxd; %s\n\n",
+                           address, status, why);
 }
 
 int sending_bounce(struct connection *turn, int64_t outbound, const char *domain, const char *reasons)
 {
-    _cleanup_free_ char *support = support_address(domain);
-    if (support == NULL)
-        return -ENOMEM;
     _cleanup_statement_ struct statement statement = {0};
+    _cleanup_inbox_ struct service_inbox sender = {0};
     int error =
         query_first(turn, &statement,
                     "SELECT m.thread, m.header, i.id FROM outbound o JOIN messages m ON m.seq = o.message"
                     " JOIN inboxes i ON i.seq = o.inbox WHERE o.seq = ?",
                     "i", outbound);
+    if (error == 0)
+        error = service_inbox_find_by_id(turn, query_column_text(statement.row, 2), &sender);
     if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
-
-    _cleanup_composition_ struct composition composition = {0};
-    struct message *message = &composition.message;
-    error = service_inbox_find_by_id(turn, query_column_text(statement.row, 2), &composition.sender);
-    if (error != 0)
-        return error;
     _cleanup_json_ json_t *header = json_loads(query_column_text(statement.row, 1), 0, NULL);
     const char *subject, *date, *id;
     if (json_unpack(header, "{s:s, s:s, s:s}", "subject", &subject, "date", &date, "message_id", &id) != 0)
         return -EUCLEAN;
-    if (asprintf(&message->subject, bounce_subject, subject) < 0)
-        message->subject = NULL;
-    if (asprintf(&message->plain_text, bounce_text, reasons, subject, date, id) < 0)
-        message->plain_text = NULL;
-    message->thread = sqlite3_column_int64(statement.row, 0);
-    message->in_reply_to = json_pack("[s]", id);
-    message->references = extend_references(header);
-    return deliver_letter(turn, &composition, &composition.sender, support, "Mail Delivery System", domain);
+    _cleanup_(message_release) struct message message = {
+        .subject = g_strdup_printf("Undelivered: %s", subject),
+        .plain_text = g_strdup_printf(bounce_text, reasons, subject, date, id),
+    };
+    error = join_thread(&message, sqlite3_column_int64(statement.row, 0), header);
+    return error == 0 ? deliver_letter(turn, &message, &sender, "Mail Delivery System", domain) : error;
 }

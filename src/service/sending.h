@@ -12,11 +12,10 @@
 #ifndef INBOXFS_SERVICE_SENDING_H
 #define INBOXFS_SERVICE_SENDING_H
 
+#include <glib.h>
 #include <jansson.h>
-#include <stdbool.h>
 #include <stdint.h>
 
-#include "base/strbuf.h"
 #include "service/inbox.h"
 #include "service/message.h"
 #include "service/validation.h"
@@ -25,13 +24,9 @@
  * turn to write. Return: 0 or -errno. */
 int sending_welcome(struct connection *turn, const struct service_inbox *inbox, const char *domain);
 
-enum {
-    SENDING_REASONS_MAX_BYTES = 1024 * 1024, /* of the reasons in one bounce */
-};
-
 /* Appends the part of a bounce about one recipient, in the form of RFC 3464; `status` is a code of RFC 3463.
- * Return: 0 or the buffer's error. */
-int sending_append_reason(struct strbuf *reasons, const char *address, const char *status, const char *why);
+ */
+void sending_append_reason(GString *reasons, const char *address, const char *status, const char *why);
 
 /* Puts a bounce from support@domain into the inbox that sent an email. `outbound` is the email's seq, and
  * `reasons` the text of sending_append_reason(). The caller has the turn to write. Return: 0 or -errno. */
@@ -45,14 +40,13 @@ enum message_type {
 
 /* A request to send (interface, POST /api/v1/email/send). Pointers to const are borrowed from its body. */
 struct submission {
-    const char *from_address;
-    const char *from_name;         /* NULL for the name of the inbox */
     const char *existing_email_id; /* or NULL */
     const char *idempotency_key;   /* or NULL */
     const json_t *attachment_ids;  /* array of strings, or NULL */
     enum message_type type;
-    struct message message; /* recipients, texts, and a subject, which may be NULL for a reply or forward */
+    struct message message; /* addresses, texts, and a subject, which may be NULL for a reply or forward */
     char digest[65];        /* hash of the request without its idempotency key and nulls */
+    struct service_inbox sender; /* filled later, as is the rest of the message */
 };
 
 /* Reads a request, without the database. `body` is borrowed until submission_release(). Adds mistakes to

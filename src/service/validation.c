@@ -21,49 +21,73 @@ void validation_release(struct validation *validation)
     *validation = (struct validation){0};
 }
 
-void validation_add_problem(struct validation *validation, const struct location *location, const char *type,
-                            const char *message)
+void input_add_problem(const struct input *in, const char *type, const char *message)
 {
+    struct validation *validation = in->validation;
     if (json_array_size(validation->problems) >= PROBLEMS_MAX)
         return;
     validation->has_failed = true;
     if (validation->problems == NULL)
         validation->problems = json_array();
     json_t *path = json_array();
-    for (; location != NULL; location = location->parent)
+    for (; in != NULL; in = in->parent)
         json_array_insert_new(path, 0,
-                              location->name != NULL ? json_string(location->name)
-                                                     : json_integer((json_int_t)location->index));
+                              in->name != NULL ? json_string(in->name) : json_integer((json_int_t)in->index));
     json_array_append_new(validation->problems,
                           json_pack("{s:o, s:s, s:s}", "loc", path, "msg", message, "type", type));
 }
 
-void validate_add_problem(const struct json_input *in, const char *name, const char *type,
-                          const char *message)
+void validate_add_problem(const struct input *in, const char *name, const char *type, const char *message)
 {
-    struct location location = {.parent = in->location, .name = name};
-    validation_add_problem(in->validation, &location, type, message);
+    const struct input member = input_member(in, name);
+    input_add_problem(&member, type, message);
 }
 
-static json_t *member(const struct json_input *in, const char *name, bool is_required)
+struct input input_member(const struct input *in, const char *name)
 {
-    json_t *value = json_object_get(in->object, name);
-    if (value != NULL && !json_is_null(value))
-        return value;
-    if (is_required)
-        validate_add_problem(in, name, "missing", "Field required");
-    return NULL;
+    const json_t *value = json_object_get(in->value, name);
+    return (struct input){in->validation, in, name, 0, json_is_null(value) ? NULL : value};
 }
 
-const char *validate_text(const struct json_input *in, const char *name, bool is_required)
+struct input input_item(const struct input *array, size_t index)
 {
-    const json_t *value = member(in, name, is_required);
-    if (value != NULL && !json_is_string(value))
-        validate_add_problem(in, name, "string_type", "Input should be a valid string");
-    return json_string_value(value);
+    return (struct input){array->validation, array, NULL, index, json_array_get(array->value, index)};
 }
 
-const char *validate_line(const struct json_input *in, const char *name, bool is_required)
+/* Returns the input; without a value after a problem. */
+static struct input check_type(struct input in, json_type type)
+{
+    static const char *const problems[][2] = {
+        [JSON_OBJECT] = {"dict_type", "Input should be a valid dictionary"},
+        [JSON_ARRAY] = {"list_type", "Input should be a valid list"},
+        [JSON_STRING] = {"string_type", "Input should be a valid string"},
+    };
+    if (in.value != NULL && json_typeof(in.value) != type) {
+        input_add_problem(&in, problems[type][0], problems[type][1]);
+        in.value = NULL;
+    }
+    return in;
+}
+
+static struct input read_member(const struct input *in, const char *name, bool is_required, json_type type)
+{
+    const struct input member = input_member(in, name);
+    if (member.value == NULL && is_required)
+        input_add_problem(&member, "missing", "Field required");
+    return check_type(member, type);
+}
+
+const char *input_text(const struct input *item)
+{
+    return json_string_value(check_type(*item, JSON_STRING).value);
+}
+
+const char *validate_text(const struct input *in, const char *name, bool is_required)
+{
+    return json_string_value(read_member(in, name, is_required, JSON_STRING).value);
+}
+
+const char *validate_line(const struct input *in, const char *name, bool is_required)
 {
     const char *text = validate_text(in, name, is_required);
     size_t len = 0;
@@ -77,9 +101,18 @@ const char *validate_line(const struct json_input *in, const char *name, bool is
     return NULL;
 }
 
-bool validate_boolean(const struct json_input *in, const char *name, bool fallback)
+const char *validate_address(const struct input *in, const char *name)
 {
-    const json_t *value = member(in, name, false);
+    const char *address = validate_line(in, name, true);
+    if (address == NULL || address_is_valid(address))
+        return address;
+    validate_add_problem(in, name, "value_error", "value is not a valid email address");
+    return NULL;
+}
+
+bool validate_boolean(const struct input *in, const char *name, bool fallback)
+{
+    const json_t *value = input_member(in, name).value;
     if (value == NULL)
         return fallback;
     if (!json_is_boolean(value))
@@ -87,29 +120,19 @@ bool validate_boolean(const struct json_input *in, const char *name, bool fallba
     return json_is_true(value);
 }
 
-json_t *validate_array(const struct json_input *in, const char *name, bool is_required, size_t max_len)
+struct input validate_array(const struct input *in, const char *name, bool is_required, size_t max_len)
 {
-    json_t *value = member(in, name, is_required);
-    if (value == NULL)
-        return NULL;
-    if (!json_is_array(value)) {
-        validate_add_problem(in, name, "list_type", "Input should be a valid list");
-        return NULL;
+    struct input array = read_member(in, name, is_required, JSON_ARRAY);
+    if (json_array_size(array.value) > max_len) {
+        input_add_problem(&array, "too_long", "List has too many items");
+        array.value = NULL;
     }
-    if (json_array_size(value) > max_len) {
-        validate_add_problem(in, name, "too_long", "List has too many items");
-        return NULL;
-    }
-    return value;
+    return array;
 }
 
-json_t *validate_object(const struct json_input *in, const char *name)
+struct input validate_object(const struct input *in, const char *name)
 {
-    json_t *value = member(in, name, false);
-    if (value == NULL || json_is_object(value))
-        return value;
-    validate_add_problem(in, name, "dict_type", "Input should be a valid dictionary");
-    return NULL;
+    return read_member(in, name, false, JSON_OBJECT);
 }
 
 bool validate_is_domain(const char *text)

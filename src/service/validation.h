@@ -22,42 +22,44 @@ struct validation {
     bool has_failed;
 };
 
-/* The position of a value in a request. */
-struct location {
-    const struct location *parent; /* object or array around the value; NULL for the whole body */
-    const char *name;              /* name of a member; NULL for an item of an array */
-    size_t index;                  /* index of the item in its array */
-};
-
 /* Accepts a zeroed validation. */
 void validation_release(struct validation *validation);
 
 #define _cleanup_validation_ _cleanup_(validation_release)
 
-/* Adds a problem at `location`. */
-void validation_add_problem(struct validation *validation, const struct location *location, const char *type,
-                            const char *message);
-
-/* An object at `location`. The validate_ functions read one of its members, and return a value that is
- * borrowed from `object`. If the member is missing or wrong, they return NULL; validate_boolean() returns
- * `fallback` for a missing member, and false for a wrong one. A wrong value is added as a problem, and so is
- * a missing member that is required. */
-struct json_input {
+/* A value in a request, and its position. */
+struct input {
     struct validation *validation;
-    const struct location *location;
-    const json_t *object;
+    const struct input *parent; /* object or array around the value; NULL for the whole body or query */
+    const char *name;           /* NULL for an item of an array */
+    size_t index;               /* index of the item in its array */
+    const json_t *value;        /* NULL if it is missing */
 };
 
-/* Adds a problem at a member of the object. */
-void validate_add_problem(const struct json_input *in, const char *name, const char *type,
-                          const char *message);
+/* Adds a problem with the value, or with a member of it. */
+void input_add_problem(const struct input *in, const char *type, const char *message);
+void validate_add_problem(const struct input *in, const char *name, const char *type, const char *message);
+
+/* Returns a member of an object. The object must outlive it. */
+struct input input_member(const struct input *in, const char *name);
+
+/* The functions below read a member of an object. If the member is missing or wrong, its value is NULL;
+ * validate_boolean() returns `fallback` for a missing member, and false for a wrong one. A wrong value is
+ * added as a problem, and so is a missing member that is required. A text is borrowed from the object. */
 
 /* Reads a text of at most VALIDATE_LINE_MAX_BYTES without control characters. */
-const char *validate_line(const struct json_input *in, const char *name, bool is_required);
-const char *validate_text(const struct json_input *in, const char *name, bool is_required);
-bool validate_boolean(const struct json_input *in, const char *name, bool fallback);
-json_t *validate_array(const struct json_input *in, const char *name, bool is_required, size_t max_len);
-json_t *validate_object(const struct json_input *in, const char *name);
+const char *validate_line(const struct input *in, const char *name, bool is_required);
+const char *validate_text(const struct input *in, const char *name, bool is_required);
+const char *validate_address(const struct input *in, const char *name);
+bool validate_boolean(const struct input *in, const char *name, bool fallback);
+struct input validate_array(const struct input *in, const char *name, bool is_required, size_t max_len);
+struct input validate_object(const struct input *in, const char *name);
+
+/* Returns an item of an array. The array must outlive it. */
+struct input input_item(const struct input *array, size_t index);
+
+/* Returns the text of an item; NULL after a problem. */
+const char *input_text(const struct input *item);
 
 /* Returns true if an address can have this domain. */
 bool validate_is_domain(const char *text);

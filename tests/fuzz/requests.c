@@ -18,7 +18,7 @@ static void check_submission(json_t *body)
     FUZZ_CHECK(submission_read(body, &validation, &submission) == 0);
     if (!validation.has_failed) {
         FUZZ_CHECK(submission.message.plain_text != NULL || submission.message.html != NULL);
-        FUZZ_CHECK(submission.from_address == NULL || address_is_valid(submission.from_address));
+        FUZZ_CHECK(address_is_valid(json_string_value(json_object_get(submission.message.from, "address"))));
         FUZZ_CHECK(strlen(submission.digest) == 64);
     }
     submission_release(&submission);
