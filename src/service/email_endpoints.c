@@ -140,14 +140,7 @@ static int append_email(struct strbuf *out, const json_t *record, unsigned int l
     return is_cut ? strbuf_append_char(out, '\n') : out->error;
 }
 
-/* ---------------------------------------------------------------- threads */
-
-struct thread_email {
-    int64_t message;
-    int64_t thread;
-    int64_t inbox;
-    json_t *record; /* its content record, as if the thread had no other email; owned */
-};
+/* ---------------------------------------------------------------- content records */
 
 static json_t *column_json(sqlite3_stmt *statement, int column)
 {
@@ -161,28 +154,37 @@ static json_t *column_text(sqlite3_stmt *statement, int column)
     return text != NULL ? json_stringn(text, prefix_within(text, len, BODY_MAX_BYTES)) : json_null();
 }
 
-#define OF_RECEIVED                                                                                \
-    " FROM emails e JOIN messages m ON m.seq = e.message JOIN contents c ON c.message = e.message" \
-    " WHERE e.id = ? AND e.is_valid"
-#define OF_SENT                                                                                      \
-    " FROM outbound e JOIN messages m ON m.seq = e.message JOIN contents c ON c.message = e.message" \
-    " WHERE e.id = ?"
+/* A received email counts only if it is valid. */
+#define OF_RECEIVED " FROM emails e JOIN messages m ON m.seq = e.message WHERE e.id = ?1 AND e.is_valid"
+#define OF_SENT " FROM outbound e JOIN messages m ON m.seq = e.message WHERE e.id = ?1"
 
-/* The columns that read_thread_email() reads. */
-#define EMAIL_COLUMNS "SELECT m.seq, m.thread, e.inbox, e.record, m.header, c.plain_text, c.html"
+/* The rows are an email and, newest first, the emails of its thread before it. CROSS JOIN sets the order of
+ * the search: by thread, then by message, and because of the "+" not by inbox. */
+#define EMAIL_COLUMNS "SELECT m.seq, e.record, m.header"
+#define BEFORE " FROM this CROSS JOIN messages m ON m.thread = this.thread AND m.seq < this.seq CROSS JOIN "
+#define THREAD_SQL(email)                                                                        \
+    "WITH this AS (SELECT m.seq, m.thread, e.inbox" email "),"                                   \
+    " thread AS (" EMAIL_COLUMNS email " UNION ALL " EMAIL_COLUMNS BEFORE                        \
+    "emails e ON e.message = m.seq AND +e.inbox = this.inbox AND e.is_valid"                     \
+    " UNION ALL " EMAIL_COLUMNS BEFORE                                                           \
+    "outbound e ON e.message = m.seq AND +e.inbox = this.inbox WHERE NOT EXISTS"                 \
+    " (SELECT 1 FROM emails r WHERE r.message = m.seq AND +r.inbox = this.inbox AND r.is_valid)" \
+    " ORDER BY 1 DESC LIMIT ?2)"                                                                 \
+    " SELECT record, header, plain_text, html FROM thread JOIN contents ON message = seq ORDER BY seq DESC"
 
-/* Return: 0; -EUCLEAN if the row is damaged; -ENOMEM. */
-static int read_thread_email(sqlite3_stmt *statement, struct thread_email *ret_email)
+/* Returns the content record in a row of THREAD_SQL, as if the thread had no other email; the caller owns the
+ * record. Return: 0; -EUCLEAN if the row is damaged; -ENOMEM. */
+static int read_email(sqlite3_stmt *row, json_t **ret_record)
 {
     static const char *const of_record[] = {"id", "inbox_id", "bcc_addresses"};
-    _cleanup_json_ json_t *record = column_json(statement, 3);
-    _cleanup_json_ json_t *header = column_json(statement, 4);
+    _cleanup_json_ json_t *record = column_json(row, 0);
+    _cleanup_json_ json_t *header = column_json(row, 1);
     _cleanup_json_ json_t *content = json_pack("{s:n, s:n}", "id", "inbox_id");
     json_object_update(content, header);
     for (size_t i = 0; i < ARRAY_LEN(of_record); i++)
         json_object_set(content, of_record[i], json_object_get(record, of_record[i]));
-    json_object_set_new(content, "plain_text", column_text(statement, 5));
-    json_object_set_new(content, "html", column_text(statement, 6));
+    json_object_set_new(content, "plain_text", column_text(row, 2));
+    json_object_set_new(content, "html", column_text(row, 3));
     json_object_set_new(content, "previous_emails", json_null());
     if (json_unpack_ex(content, NULL, JSON_VALIDATE_ONLY, "{s:s, s:s, s:s, s:s, s:s, s:{s:s}}", "id",
                        "inbox_id", "subject", "date", "message_id", "from_address", "address") != 0)
@@ -195,102 +197,68 @@ static int read_thread_email(sqlite3_stmt *statement, struct thread_email *ret_e
     if (json_object_set(content, "prompt", prompt) != 0 ||
         json_object_set(content, "thread_prompt", prompt) != 0)
         return -ENOMEM;
-    *ret_email = (struct thread_email){
-        .message = sqlite3_column_int64(statement, 0),
-        .thread = sqlite3_column_int64(statement, 1),
-        .inbox = sqlite3_column_int64(statement, 2),
-        .record = TAKE_PTR(content),
-    };
+    *ret_record = TAKE_PTR(content);
     return 0;
 }
 
-/* Inserts the content record of each row at the beginning of the list, until the list is full. The statement
- * is at its first row. Return: 0 or -errno. */
-static int prepend_rows(sqlite3_stmt *row, json_t *list)
+/* Lists the content records of the other rows: the newest that fit, oldest first, without previous_emails of
+ * their own. Return: 0 or -errno. */
+static int read_previous(sqlite3_stmt *row, json_t *list)
 {
     size_t json_bytes = 0;
     int step;
     while ((step = query_step(row)) > 0) {
-        struct thread_email previous;
-        int error = read_thread_email(row, &previous);
+        _cleanup_json_ json_t *previous = NULL;
+        int error = read_email(row, &previous);
         if (error != 0)
             return error;
-        json_bytes += json_dumpb(previous.record, NULL, 0, JSON_COMPACT);
-        bool has_room = json_bytes <= PREVIOUS_MAX_BYTES || json_array_size(list) == 0;
-        if (has_room)
-            json_array_insert(list, 0, previous.record);
-        json_decref(previous.record);
-        if (!has_room)
+        json_bytes += json_dumpb(previous, NULL, 0, JSON_COMPACT);
+        if (json_bytes > PREVIOUS_MAX_BYTES && json_array_size(list) > 0)
             return 0;
+        json_array_insert(list, 0, previous);
     }
     return step;
 }
 
-/* Lists the content records of the thread's emails before `email`: the newest that fit, oldest first, without
- * previous_emails of their own. The caller owns *ret_list. Return: 0 or -errno. */
-static int load_previous(struct connection *reader, const struct thread_email *email, json_t **ret_list)
+static int add_previous(json_t *record, json_t *previous)
 {
+    _cleanup_strbuf_ struct strbuf prompt = STRBUF_INIT(SIZE_MAX / 2);
+    size_t count = json_array_size(previous);
+    strbuf_appendf(&prompt, "# Thread of %zu email%s\n", count + 1, count == 0 ? "" : "s");
+    for (size_t i = 0; i <= count; i++) {
+        strbuf_append_char(&prompt, '\n');
+        append_email(&prompt, i < count ? json_array_get(previous, i) : record, 2);
+    }
+    json_object_set_new(record, "thread_prompt", json_string(strbuf_str(&prompt)));
+    json_object_set(record, "previous_emails", count == 0 ? json_null() : previous);
+    return prompt.error;
+}
+
+int email_load_content(struct connection *reader, enum email_side side, const char *id, json_t **ret_record)
+{
+    static const char *const sql[] = {
+        [SIDE_RECEIVED] = THREAD_SQL(OF_RECEIVED), [SIDE_SENT] = THREAD_SQL(OF_SENT)};
     _cleanup_statement_ struct statement statement = {0};
-    _cleanup_json_ json_t *list = json_array();
-    int error = query_begin(
-        reader, &statement,
-        EMAIL_COLUMNS
-        " FROM messages m JOIN emails e ON e.message = m.seq JOIN contents c ON c.message = m.seq"
-        " WHERE m.thread = ?1 AND m.seq < ?2 AND e.inbox = ?3 AND e.is_valid"
-        " UNION ALL " EMAIL_COLUMNS
-        " FROM messages m JOIN outbound e ON e.message = m.seq JOIN contents c ON c.message = m.seq"
-        " WHERE m.thread = ?1 AND m.seq < ?2 AND e.inbox = ?3 AND NOT EXISTS"
-        " (SELECT 1 FROM emails r WHERE r.message = m.seq AND r.inbox = ?3 AND r.is_valid)"
-        " ORDER BY 1 DESC LIMIT ?4",
-        "iiii", email->thread, email->message, email->inbox, (int64_t)PREVIOUS_MAX);
+    _cleanup_json_ json_t *record = NULL;
+    _cleanup_json_ json_t *previous = json_array();
+    int error = query_first(reader, &statement, sql[side], "si", id, (int64_t)PREVIOUS_MAX + 1);
     if (error == 0)
-        error = prepend_rows(statement.row, list);
+        error = read_email(statement.row, &record);
     if (error == 0)
-        *ret_list = TAKE_PTR(list);
+        error = read_previous(statement.row, previous);
+    if (error == 0)
+        error = add_previous(record, previous);
+    if (error == 0)
+        *ret_record = TAKE_PTR(record);
     return error;
 }
 
 /* ---------------------------------------------------------------- parts of an email */
 
 static const char *const raw_sql[] = {
-    [SIDE_RECEIVED] = "SELECT m.header, c.raw" OF_RECEIVED,
-    [SIDE_SENT] = "SELECT m.header, c.raw" OF_SENT,
+    [SIDE_RECEIVED] = "SELECT m.header, (SELECT raw FROM contents WHERE message = m.seq)" OF_RECEIVED,
+    [SIDE_SENT] = "SELECT m.header, (SELECT raw FROM contents WHERE message = m.seq)" OF_SENT,
 };
-
-static int add_thread(struct connection *reader, const struct thread_email *email)
-{
-    _cleanup_json_ json_t *previous = NULL;
-    int error = load_previous(reader, email, &previous);
-    if (error != 0)
-        return error;
-    _cleanup_strbuf_ struct strbuf prompt = STRBUF_INIT(SIZE_MAX / 2);
-    size_t count = json_array_size(previous);
-    strbuf_appendf(&prompt, "# Thread of %zu email%s\n", count + 1, count == 0 ? "" : "s");
-    for (size_t i = 0; i <= count; i++) {
-        strbuf_append_char(&prompt, '\n');
-        append_email(&prompt, i < count ? json_array_get(previous, i) : email->record, 2);
-    }
-    json_object_set_new(email->record, "thread_prompt", json_string(strbuf_str(&prompt)));
-    json_object_set(email->record, "previous_emails", count == 0 ? json_null() : previous);
-    return prompt.error;
-}
-
-int email_load_content(struct connection *reader, enum email_side side, const char *id, json_t **ret_record)
-{
-    const char *sql = side == SIDE_SENT ? EMAIL_COLUMNS OF_SENT : EMAIL_COLUMNS OF_RECEIVED;
-    struct statement statement = {0};
-    struct thread_email email = {0};
-    int error = query_first(reader, &statement, sql, "s", id);
-    if (error == 0)
-        error = read_thread_email(statement.row, &email);
-    query_end(&statement);
-    if (error == 0)
-        error = add_thread(reader, &email);
-    if (error == 0)
-        *ret_record = json_incref(email.record);
-    json_decref(email.record);
-    return error;
-}
 
 /* The next three endpoints return -ENOENT if the part does not exist or the email is not of the request's
  * side. */
