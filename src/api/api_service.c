@@ -25,7 +25,6 @@
 #include "base/lock.h"
 #include "base/strbuf.h"
 #include "http/http_client.h"
-#include "http/http_request.h"
 #include "mail/json_writer.h"
 
 #define API_PREFIX "/api/v1"
@@ -35,8 +34,8 @@ enum {
     API_REPLY_MAX_BYTES = 1024 * 1024, /* length of an answer other than a list or content */
     API_STALL_S = 30,                  /* a request may be slow, but must make progress */
     KEY_TIMEOUT_MS = 20 * 1000,
-    NO_TIMEOUT = 0,
-    ID_MAX_BYTES = 1024, /* the longest id in a reply */
+    PATH_MAX_BYTES = 4096, /* path and query of a request */
+    ID_MAX_BYTES = 1024,   /* the longest id in a reply */
     SKIPPED_CALLS_MAX = 20,
     ETAGS_MAX = 4096,
 };
@@ -90,7 +89,7 @@ static void api_perform(struct api_service *api, const struct http_request *requ
                         struct service_result *ret)
 {
     http_client_perform(api->http, request, ret_response);
-    outcome_decide(ret_response, body, request->body.content_type == NULL, ret);
+    outcome_decide(ret_response, body, request->json == NULL && request->file == NULL, ret);
     if (ret->outcome != SERVICE_OK)
         ret->detail = outcome_describe(api->http, ret_response, body);
     LOCK_GUARD(&api->lock);
@@ -114,22 +113,16 @@ static int collect(void *context, int status, const void *bytes, size_t len)
     return strbuf_append(context, bytes, len);
 }
 
-/* Collects the answer in `body`, which is emptied first. */
-static void api_post(struct api_service *api, const char *target, const struct http_body *content,
-                     int64_t timeout_ms, struct cancel *cancel, struct strbuf *body,
+/* Collects the answer to a POST in `body`, which is emptied first. `request` lacks what is the same in all of
+ * them. */
+static void api_post(struct api_service *api, struct http_request request, struct strbuf *body,
                      struct service_result *ret)
 {
-    struct http_request request = {
-        .target = target,
-        .body = *content,
-        .sink = collect,
-        .context = body,
-        .max_body_bytes = API_REPLY_MAX_BYTES,
-        .timeout_ms = timeout_ms,
-        .stall_s = API_STALL_S,
-        .cancel = cancel,
-    };
     struct http_response response;
+    request.sink = collect;
+    request.context = body;
+    request.max_body_bytes = API_REPLY_MAX_BYTES;
+    request.stall_s = API_STALL_S;
     strbuf_clear(body);
     api_perform(api, &request, body, &response, ret);
 }
@@ -139,7 +132,7 @@ static void api_post(struct api_service *api, const char *target, const struct h
 struct list_call {
     const char *target;
     const char *if_none_match; /* an ETag, or NULL */
-    int64_t timeout_ms;        /* deadline of the whole call, or NO_TIMEOUT */
+    int64_t timeout_ms;        /* deadline of the whole call, or 0 */
     struct cancel *cancel;
     struct list_reader reader; /* the caller initialises and releases it */
     struct strbuf error_body;  /* the body of an unsuccessful answer; set by get_list(), like all below */
@@ -213,14 +206,6 @@ static void get_list(struct api_service *api, struct list_call *call, struct ser
 }
 
 /* ---------------------------------------------------------------- replies to a POST */
-
-static void post_json(struct api_service *api, const char *target, const char *json, int64_t timeout_ms,
-                      struct cancel *cancel, struct strbuf *body, struct service_result *ret)
-{
-    const struct http_body content = {
-        .content_type = "application/json", .head = json, .head_len = strlen(json)};
-    api_post(api, target, &content, timeout_ms, cancel, body, ret);
-}
 
 /* Parses a successful answer. The caller releases *ret_value, which is NULL for an empty body. If the body is
  * not JSON, sets `ret` to SERVICE_UNKNOWN with `reason`, and returns false. */
@@ -344,6 +329,24 @@ static void note_list_endpoint(struct api_service *api, enum optional_endpoint e
     set_absent(ret, endpoint, status);
 }
 
+/* ---------------------------------------------------------------- paths */
+
+/* libcurl takes "%2E%2E" for ".." (RFC 3986), so the dots are encoded twice. No email has the id that the
+ * server then reads. */
+static void add_segment(struct strbuf *path, const char *segment)
+{
+    const char *dots = strcmp(segment, "..") == 0 ? "%2E%2E" : strcmp(segment, ".") == 0 ? "%2E" : NULL;
+    g_autofree char *encoded = g_uri_escape_string(dots != NULL ? dots : segment, NULL, false);
+    strbuf_appendf(path, "/%s", encoded);
+}
+
+static void add_query(struct strbuf *path, const char *name, const char *value)
+{
+    g_autofree char *encoded = g_uri_escape_string(value, NULL, false);
+    bool is_first = strchr(strbuf_str(path), '?') == NULL;
+    strbuf_appendf(path, "%c%s=%s", is_first ? '?' : '&', name, encoded);
+}
+
 /* ---------------------------------------------------------------- GET /inbox */
 
 struct inbox_receiver {
@@ -409,12 +412,13 @@ static int build_list_target(const char *path, const struct email_query *query, 
     snprintf(limit, sizeof(limit), "%u", query->limit > 0 ? query->limit : 1);
     strbuf_append_str(target, path);
     if (query->inbox_id != NULL)
-        http_path_add_query(target, "inbox_ids", query->inbox_id);
+        add_query(target, "inbox_ids", query->inbox_id);
     if (query->search_term != NULL)
-        http_path_add_query(target, "search_term", query->search_term);
+        add_query(target, "search_term", query->search_term);
     if (query->with_invalid)
-        http_path_add_query(target, "valid_only", "false");
-    return http_path_add_query(target, "limit", limit);
+        add_query(target, "valid_only", "false");
+    add_query(target, "limit", limit);
+    return target->error;
 }
 
 /* Copies the last complete answer to a query. Its ETag makes the next request conditional (RFC 9110 section
@@ -448,7 +452,7 @@ static void list_records(struct api_service *api, const char *path, enum optiona
                          const struct email_query *query, email_sink sink, void *context,
                          struct cancel *cancel, unsigned int *ret_count, struct service_result *ret)
 {
-    _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(PATH_MAX_BYTES);
     *ret_count = 0;
     if (build_list_target(path, query, &target) < 0) {
         set_outcome_without_request(ret, SERVICE_REJECTED, EINVAL,
@@ -512,11 +516,11 @@ static int build_email_target(const char *email_id, const char *below, const cha
                               struct strbuf *target, struct service_result *ret)
 {
     strbuf_append_str(target, API_PREFIX "/email");
-    http_path_add_segment(target, email_id);
+    add_segment(target, email_id);
     if (below != NULL)
-        http_path_add_segment(target, below);
+        add_segment(target, below);
     if (below_id != NULL)
-        http_path_add_segment(target, below_id);
+        add_segment(target, below_id);
     if (target->error != 0)
         set_outcome_without_request(ret, SERVICE_REJECTED, EINVAL, "the id is too long");
     return target->error;
@@ -592,7 +596,7 @@ static void get_content(struct mail_service *service, const struct content_query
                         struct cancel *cancel, struct email_content *ret_content, struct service_result *ret)
 {
     struct api_service *api = api_service_of(service);
-    _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(PATH_MAX_BYTES);
     _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(EMAIL_CONTENT_MAX_BYTES);
     if (build_email_target(query->email_id, NULL, NULL, &target, ret) < 0 ||
         skip_absent_endpoint(api, ENDPOINT_CONTENT, ret))
@@ -666,7 +670,7 @@ static void get_attachment(struct mail_service *service, const struct content_qu
                            const char *attachment_id, const struct content_target *target,
                            struct cancel *cancel, uint64_t *ret_len, struct service_result *ret)
 {
-    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(PATH_MAX_BYTES);
     bool is_page;
     if (build_email_target(query->email_id, "attachment", attachment_id, &path, ret) == 0)
         get_bytes(api_service_of(service), path.data, target, cancel, ret_len, &is_page, ret);
@@ -677,7 +681,7 @@ static void get_raw(struct mail_service *service, const struct content_query *qu
                     struct service_result *ret)
 {
     struct api_service *api = api_service_of(service);
-    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(PATH_MAX_BYTES);
     if (build_email_target(query->email_id, "raw", NULL, &path, ret) < 0 ||
         skip_absent_endpoint(api, ENDPOINT_RAW, ret))
         return;
@@ -698,7 +702,12 @@ static void upsert_inbox(struct mail_service *service, const char *request, int6
     _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(API_REPLY_MAX_BYTES);
     _cleanup_json_ json_t *value = NULL;
     *ret_id = NULL;
-    post_json(api, API_PREFIX "/inbox/upsert", request, timeout_ms, cancel, &body, ret);
+    api_post(api,
+             (struct http_request){.target = API_PREFIX "/inbox/upsert",
+                                   .json = request,
+                                   .timeout_ms = timeout_ms,
+                                   .cancel = cancel},
+             &body, ret);
     if (ret->outcome != SERVICE_OK || !read_reply(api, &body, no_json, &value, ret))
         return;
     *ret_id = read_reply_id(value, NULL);
@@ -715,14 +724,17 @@ static void mark_email(struct mail_service *service, const char *email_id, bool 
                        struct cancel *cancel, struct email_record *ret_record, struct service_result *ret)
 {
     struct api_service *api = api_service_of(service);
-    _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(HTTP_PATH_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(PATH_MAX_BYTES);
     _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(API_REPLY_MAX_BYTES);
     struct email_record record;
     _cleanup_json_ json_t *value = NULL;
     *ret_record = (struct email_record){.key = NULL};
     if (build_email_target(email_id, "mark", is_valid ? "true" : "false", &target, ret) < 0)
         return;
-    post_json(api, target.data, "{}", timeout_ms, cancel, &body, ret);
+    api_post(api,
+             (struct http_request){
+                 .target = target.data, .json = "{}", .timeout_ms = timeout_ms, .cancel = cancel},
+             &body, ret);
     if (ret->http_status == 404)
         ret->error = ENOENT;
     /* Any answer in JSON confirms that the email was marked, even without a record. */
@@ -733,28 +745,33 @@ static void mark_email(struct mail_service *service, const char *email_id, bool 
 
 /* ---------------------------------------------------------------- POST /email/add-attachment-to-pool */
 
+static bool is_plain_type(const char *type)
+{
+    static const char token[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789!#$&^_.+-";
+    size_t first = strspn(type, token);
+    if (first == 0 || type[first] != '/')
+        return false;
+    size_t second = strspn(type + first + 1, token);
+    return second > 0 && type[first + 1 + second] == '\0';
+}
+
 static void upload(struct mail_service *service, const struct upload_request *request, struct cancel *cancel,
                    char **ret_id, struct service_result *ret)
 {
     struct api_service *api = api_service_of(service);
-    struct http_multipart multipart;
-    *ret_id = NULL;
-    if (http_multipart_init(&multipart, request->name, request->content_type) < 0) {
-        set_outcome_without_request(ret, SERVICE_REJECTED, EINVAL, "the file's name cannot be sent");
-        return;
-    }
-    struct http_body content = {
-        .content_type = multipart.content_type,
-        .head = multipart.head,
-        .head_len = strlen(multipart.head),
-        .file_bytes = request->fd < 0 ? request->bytes : NULL,
+    const struct http_file file = {
+        .name = request->name,
+        .type = is_plain_type(request->content_type) ? request->content_type : "application/octet-stream",
+        .bytes = request->fd < 0 ? request->bytes : NULL,
         .fd = request->fd,
-        .file_len = request->len,
-        .tail = multipart.tail,
-        .tail_len = strlen(multipart.tail),
+        .len = request->len,
     };
     _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(API_REPLY_MAX_BYTES);
-    api_post(api, API_PREFIX "/email/add-attachment-to-pool", &content, NO_TIMEOUT, cancel, &body, ret);
+    *ret_id = NULL;
+    api_post(api,
+             (struct http_request){
+                 .target = API_PREFIX "/email/add-attachment-to-pool", .file = &file, .cancel = cancel},
+             &body, ret);
     _cleanup_json_ json_t *value = NULL;
     if (ret->outcome != SERVICE_OK || !read_reply(api, &body, no_json, &value, ret))
         return;
@@ -810,7 +827,9 @@ static void post_form(struct send_forms *forms, struct service_result *ret)
         set_outcome_without_request(ret, SERVICE_RETRY, ENOMEM, "out of memory");
         return;
     }
-    post_json(forms->api, API_PREFIX "/email/send", text, NO_TIMEOUT, forms->cancel, &forms->body, ret);
+    api_post(forms->api,
+             (struct http_request){.target = API_PREFIX "/email/send", .json = text, .cancel = forms->cancel},
+             &forms->body, ret);
 }
 
 static bool refusal_mentions(const struct send_forms *forms, const char *field)

@@ -28,6 +28,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/file.h"
 
 enum {
     CONNECT_TIMEOUT_MS = 9000,  /* for the name lookup, the connection and TLS together */
@@ -74,7 +75,6 @@ struct http_client {
 /* libcurl borrows the list of headers, so the nodes can be on the stack, and the key is not copied. */
 struct http_head {
     struct curl_slist nodes[LINES_MAX];
-    char content_type[LINE_MAX_BYTES];
     char if_none_match[LINE_MAX_BYTES];
     unsigned int len;
 };
@@ -89,19 +89,8 @@ static void add_header_line(struct http_head *head, const char *line)
     head->len++;
 }
 
-static int add_header(struct http_head *head, char *line, const char *name, const char *value)
-{
-    if (value == NULL)
-        return 0;
-    int len = snprintf(line, LINE_MAX_BYTES, "%s: %s", name, value);
-    if (len < 0 || len >= LINE_MAX_BYTES || strpbrk(line, "\r\n") != NULL)
-        return -EINVAL;
-    add_header_line(head, line);
-    return 0;
-}
-
 /* Fills in `head` (all zeros before), which borrows from `client` and must not move afterwards. Return: 0;
- * -EINVAL if a value is too long or has a line break, by which a stranger could add a header line. */
+ * -EINVAL if the ETag is too long or has a line break, by which a stranger could add a header line. */
 static int build_header_lines(struct http_head *head, const struct http_client *client,
                               const struct http_request *request)
 {
@@ -110,10 +99,15 @@ static int build_header_lines(struct http_head *head, const struct http_client *
     add_header_line(head, "Expect:"); /* do not wait for a 100 Continue */
     if (client->authorization != NULL)
         add_header_line(head, client->authorization);
-    int error = add_header(head, head->content_type, "Content-Type", request->body.content_type);
-    if (error != 0)
-        return error;
-    return add_header(head, head->if_none_match, "If-None-Match", request->if_none_match);
+    if (request->json != NULL)
+        add_header_line(head, "Content-Type: application/json");
+    if (request->if_none_match == NULL)
+        return 0;
+    int len = snprintf(head->if_none_match, LINE_MAX_BYTES, "If-None-Match: %s", request->if_none_match);
+    if (len < 0 || len >= LINE_MAX_BYTES || strpbrk(head->if_none_match, "\r\n") != NULL)
+        return -EINVAL;
+    add_header_line(head, head->if_none_match);
+    return 0;
 }
 
 /* ---------------------------------------------------------------- one transfer */
@@ -123,9 +117,10 @@ struct transfer {
     struct http_response *response;
     struct http_slot *slot;
     CURL *easy;
+    curl_mime *mime;    /* the parts around a file; NULL without one */
     int error;          /* set by the callbacks; overrides libcurl's error */
-    size_t body_len;    /* length of the request's body */
-    size_t body_read;   /* bytes of the body handed to libcurl */
+    size_t body_len;    /* length of the text or file to send */
+    size_t body_read;   /* bytes of it handed to libcurl */
     unsigned int match; /* length of the part of CR LF CR LF that was written last; 4 after the whole head */
     uint64_t out;       /* bytes written in this attempt, without the framing of TLS */
     uint64_t body_out;  /* bytes of `out` after the head */
@@ -208,7 +203,9 @@ static void count_sent(struct transfer *transfer, const char *bytes, size_t len)
     transfer->out += len;
     transfer->body_out += len - i;
     transfer->response->sent_bytes += len;
-    if (transfer->match == 4 && transfer->body_out >= transfer->body_len)
+    /* With a file, the body is longer: the request counts as written a little too early. */
+    bool has_body = transfer->body_read == transfer->body_len && transfer->body_out >= transfer->body_len;
+    if (transfer->match == 4 && has_body)
         transfer->response->is_written = true;
 }
 
@@ -231,15 +228,20 @@ static int on_debug(CURL *easy, curl_infotype type, char *bytes, size_t len, voi
 static size_t on_read(char *buffer, size_t size, size_t count, void *context)
 {
     struct transfer *transfer = context;
-    ssize_t len = http_body_read(&transfer->request->body, transfer->body_read, buffer, size * count);
-    if (len < 0) {
-        transfer->error = (int)len;
+    const struct http_file *file = transfer->request->file;
+    const char *bytes = file != NULL ? file->bytes : transfer->request->json;
+    size_t left = transfer->body_len - transfer->body_read;
+    size_t len = left < size * count ? left : size * count;
+    if (bytes != NULL) {
+        memcpy(buffer, bytes + transfer->body_read, len);
+    } else if (file_pread_all(file->fd, buffer, len, (off_t)transfer->body_read) != (ssize_t)len) {
+        transfer->error = -EIO;
         snprintf(transfer->reason, sizeof(transfer->reason),
                  "the file to send cannot be read, or became shorter");
         return CURL_READFUNC_ABORT;
     }
-    transfer->body_read += (size_t)len;
-    return (size_t)len;
+    transfer->body_read += len;
+    return len;
 }
 
 /* If a reused connection is dead, libcurl rewinds the body and repeats the request, even a POST. This
@@ -387,6 +389,23 @@ static CURLcode set_callback_data(struct transfer *transfer)
     return rc;
 }
 
+static CURLcode set_file(struct transfer *transfer)
+{
+    const struct http_file *file = transfer->request->file;
+    transfer->mime = curl_mime_init(transfer->easy);
+    curl_mimepart *part = transfer->mime != NULL ? curl_mime_addpart(transfer->mime) : NULL;
+    if (part == NULL)
+        return CURLE_OUT_OF_MEMORY;
+    CURLcode rc = curl_mime_name(part, "file");
+    if (rc == CURLE_OK)
+        rc = curl_mime_filename(part, file->name);
+    if (rc == CURLE_OK)
+        rc = curl_mime_type(part, file->type);
+    if (rc == CURLE_OK)
+        rc = curl_mime_data_cb(part, (curl_off_t)file->len, on_read, on_seek, NULL, transfer);
+    return rc == CURLE_OK ? curl_easy_setopt(transfer->easy, CURLOPT_MIMEPOST, transfer->mime) : rc;
+}
+
 static CURLcode set_request(struct transfer *transfer, const char *base_url, struct curl_slist *headers)
 {
     const struct http_request *request = transfer->request;
@@ -401,7 +420,9 @@ static CURLcode set_request(struct transfer *transfer, const char *base_url, str
     SET(CURLOPT_TIMEOUT_MS, (long)request->timeout_ms);
     SET(CURLOPT_LOW_SPEED_LIMIT, request->stall_s > 0 ? (long)STALL_BYTES_PER_S : 0L);
     SET(CURLOPT_LOW_SPEED_TIME, (long)request->stall_s);
-    if (request->body.content_type != NULL) {
+    if (rc == CURLE_OK && request->file != NULL)
+        return set_file(transfer);
+    if (request->json != NULL) {
         SET(CURLOPT_POST, 1L);
         SET(CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)transfer->body_len);
     } else {
@@ -553,8 +574,11 @@ static bool run_transfer(struct http_slot *slot, const struct http_client *clien
         .response = ret,
         .slot = slot,
         .easy = easy,
-        .body_len = http_body_len(&request->body),
     };
+    if (request->file != NULL)
+        transfer.body_len = request->file->len;
+    else if (request->json != NULL)
+        transfer.body_len = strlen(request->json);
     struct http_head head = {.len = 0};
     int rc = build_header_lines(&head, client, request);
     CURLcode code = CURLE_OK;
@@ -577,6 +601,7 @@ static bool run_transfer(struct http_slot *slot, const struct http_client *clien
     curl_easy_setopt(easy, CURLOPT_ERRORBUFFER, NULL); /* curl_reason ends with this function */
     curl_easy_setopt(easy, CURLOPT_DEBUGFUNCTION, NULL);
     curl_easy_setopt(easy, CURLOPT_VERBOSE, 0L); /* a later close must not call on_debug() */
+    curl_mime_free(transfer.mime);
     return has_found_dead_connection(easy, had_connection, rc);
 }
 
@@ -718,7 +743,7 @@ void http_client_perform(struct http_client *client, const struct http_request *
                          struct http_response *ret)
 {
     *ret = (struct http_response){.retry_after_ms = -1};
-    bool is_post = request->body.content_type != NULL;
+    bool is_post = request->json != NULL || request->file != NULL;
     struct http_slot *slot = take_slot(client, is_post ? POST_IDLE_MAX_MS : GET_IDLE_MAX_MS);
     if (slot == NULL) {
         ret->error = -ENOMEM;

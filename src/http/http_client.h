@@ -12,7 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "http/http_request.h"
+#include "base/wait.h"
 
 enum {
     HTTP_ETAG_MAX_BYTES = 256,
@@ -24,6 +24,35 @@ struct http_config {
     const char *unix_socket; /* path of the socket to use instead of TCP, or NULL */
     const char *api_key;     /* sent in the Authorization header only; or NULL */
     const char *ca_path;     /* file or directory of all trusted authorities; NULL: those of the system */
+};
+
+/* A file that a POST sends as multipart/form-data (RFC 7578), in a part named "file". The caller makes sure
+ * that no line break is in `type`; libcurl encodes line breaks and quotes of `name`. Memory and `fd` are
+ * borrowed until the request ends. */
+struct http_file {
+    const char *name;
+    const char *type;  /* "type/subtype" */
+    const void *bytes; /* NULL if they are read from the start of `fd` */
+    int fd;
+    size_t len;
+};
+
+/* Receives the bytes of the answer's body as they arrive. Return: 0; -errno ends the request. */
+typedef int (*http_sink)(void *context, int status, const void *bytes, size_t len);
+
+struct http_request {          /* a POST if it has `json` or `file`, otherwise a GET */
+    const char *target;        /* percent-encoded path and query, appended to the base URL; begins with `/` */
+    const char *if_none_match; /* an ETag, or NULL */
+    bool takes_any_type;       /* the answer may have any content type; otherwise JSON */
+    const char *json;          /* the body, or NULL */
+    const struct http_file *file;
+    http_sink sink;
+    void *context;           /* argument of the sink; borrowed */
+    uint64_t max_body_bytes; /* a longer body, or Content-Length, ends the request with -EFBIG */
+    int64_t timeout_ms;      /* deadline of the request; 0: none while it makes progress */
+    unsigned int stall_s; /* the request ends after this time with less than 100 bytes a second; 0 if only the
+                             deadline ends it */
+    struct cancel *cancel; /* ends the request when it is set; or NULL */
 };
 
 struct http_response {

@@ -100,6 +100,30 @@ API_TEST(the_uploaded_part_is_named_file_and_has_the_bytes)
     }
 }
 
+API_TEST(malformed_content_types_are_replaced)
+{
+    static const struct {
+        const char *type;
+        const char *expected;
+    } cases[] = {
+        {"image/svg+xml", "Content-Type: image/svg+xml\r\n\r\n"},
+        {"text/plain\r\nX-Evil: 1", "Content-Type: application/octet-stream\r\n\r\n"},
+        {"text", "Content-Type: application/octet-stream\r\n\r\n"},
+        {"/x", "Content-Type: application/octet-stream\r\n\r\n"},
+        {"x/", "Content-Type: application/octet-stream\r\n\r\n"},
+        {"", "Content-Type: application/octet-stream\r\n\r\n"},
+    };
+    struct api_fixture *fixture = *state;
+    scripted_server_set_default(fixture->server, (struct scripted_step){.body = "\"p\""});
+    for (unsigned int i = 0; i < ARRAY_LEN(cases); i++) {
+        struct upload_request request = text_file;
+        request.content_type = cases[i].type;
+        struct uploaded uploaded = upload(fixture, &request);
+        assert_non_null(strstr(scripted_server_request(fixture->server, i)->body, cases[i].expected));
+        release(&uploaded);
+    }
+}
+
 API_TEST(an_empty_file_is_uploaded)
 {
     struct api_fixture *fixture = *state;

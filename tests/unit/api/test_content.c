@@ -11,7 +11,6 @@
 #include <time.h>
 
 #include "base/file.h"
-#include "http/http_request.h"
 #include "support/shifted_clock.h"
 #include "support/test.h"
 
@@ -343,6 +342,36 @@ API_TEST(a_raw_message_shows_that_the_endpoint_exists)
     assert_int_equal(get_capabilities(fixture).raw, CAPABILITY_PRESENT);
 }
 
+API_TEST(path_segments_are_encoded)
+{
+    static const struct {
+        const char *id;
+        const char *expected;
+    } cases[] = {
+        {"3c90c3cc-0d44", "3c90c3cc-0d44"},
+        {"a/b", "a%2Fb"},
+        {"a b?c#d", "a%20b%3Fc%23d"},
+        {"ü", "%C3%BC"},
+        {"a%2Fb", "a%252Fb"},
+        {"x\r\nHost: y", "x%0D%0AHost%3A%20y"},
+        {"..", "%252E%252E"},
+        {".", "%252E"},
+        {"...", "..."},
+    };
+    struct api_fixture *fixture = *state;
+    scripted_server_set_default(fixture->server, (struct scripted_step){.status = 404});
+    for (unsigned int i = 0; i < ARRAY_LEN(cases); i++) {
+        const struct content_query query = {.email_id = cases[i].id};
+        struct email_content content;
+        struct service_result result;
+        char expected[128];
+        fixture->service->ops->get_content(fixture->service, &query, NULL, &content, &result);
+        service_result_release(&result);
+        snprintf(expected, sizeof(expected), "/api/v1/email/%s", cases[i].expected);
+        assert_string_equal(target_of(fixture, i), expected);
+    }
+}
+
 /* A truncated path would name another resource. */
 API_TEST(an_id_too_long_for_a_path_makes_no_request)
 {
@@ -351,7 +380,7 @@ API_TEST(an_id_too_long_for_a_path_makes_no_request)
     FILE *file = tmpfile();
     const struct content_target target = {.fd = fileno(file), .max_bytes = 1000};
     const struct content_query by_short = {.email_id = "e-1"};
-    char id[HTTP_PATH_MAX_BYTES + 1];
+    char id[4096 + 1]; /* longer than any path */
     const struct content_query by_long = {.email_id = id};
     memset(id, 'x', sizeof(id) - 1);
     id[sizeof(id) - 1] = '\0';

@@ -81,8 +81,7 @@ static struct http_request get_request(struct fixture *fixture)
 static struct http_request post_request(struct fixture *fixture, const char *text)
 {
     struct http_request request = get_request(fixture);
-    request.body =
-        (struct http_body){.content_type = "application/json", .head = text, .head_len = strlen(text)};
+    request.json = text;
     return request;
 }
 
@@ -122,7 +121,26 @@ TEST_WITH(a_get_returns_body_status_and_etag, set_up, tear_down)
     assert_null(scripted_request_header(got, "Expect"));
 }
 
-TEST_WITH(a_post_sends_head_file_and_tail, set_up, tear_down)
+TEST_WITH(a_post_sends_json, set_up, tear_down)
+{
+    struct fixture *fixture = *state;
+    _cleanup_free_ char *text = calloc(1, 300001);
+    assert_non_null(text);
+    memset(text, 'x', 300000);
+    struct http_request request = post_request(fixture, text);
+    struct http_response response = perform(fixture, &request);
+    assert_int_equal(response.error, 0);
+    assert_true(response.is_written);
+
+    const struct scripted_request *got = scripted_server_request(fixture->server, 0);
+    assert_int_equal(got->body_len, 300000);
+    assert_memory_equal(got->body, text, 300000);
+    assert_string_equal(scripted_request_header(got, "Content-Type"), "application/json");
+    assert_null(scripted_request_header(got, "Expect"));
+    assert_null(scripted_request_header(got, "Transfer-Encoding"));
+}
+
+TEST_WITH(a_post_sends_a_file_as_a_part_of_a_form, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     char file_bytes[300000];
@@ -130,23 +148,49 @@ TEST_WITH(a_post_sends_head_file_and_tail, set_up, tear_down)
         file_bytes[i] = (char)('a' + i % 23);
     _cleanup_close_ int fd = memfd_create("file", MFD_CLOEXEC);
     assert_int_equal(write(fd, file_bytes, sizeof(file_bytes)), sizeof(file_bytes));
-    struct http_request request = post_request(fixture, "<head>");
-    request.body.fd = fd;
-    request.body.file_len = sizeof(file_bytes);
-    request.body.tail = "<tail>";
-    request.body.tail_len = 6;
+    const struct http_file file = {.name = "f", .type = "text/plain", .fd = fd, .len = sizeof(file_bytes)};
+    struct http_request request = get_request(fixture);
+    request.file = &file;
     struct http_response response = perform(fixture, &request);
     assert_int_equal(response.error, 0);
     assert_true(response.is_written);
 
     const struct scripted_request *got = scripted_server_request(fixture->server, 0);
-    assert_int_equal(got->body_len, 6 + sizeof(file_bytes) + 6);
-    assert_memory_equal(got->body, "<head>", 6);
-    assert_memory_equal(got->body + 6, file_bytes, sizeof(file_bytes));
-    assert_memory_equal(got->body + 6 + sizeof(file_bytes), "<tail>", 6);
-    assert_string_equal(scripted_request_header(got, "Content-Type"), "application/json");
+    const char *content = strstr(got->body, "\r\n\r\n") + 4;
+    assert_memory_equal(content, file_bytes, sizeof(file_bytes));
+    assert_memory_equal(content + sizeof(file_bytes), "\r\n--", 4);
     assert_null(scripted_request_header(got, "Expect"));
     assert_null(scripted_request_header(got, "Transfer-Encoding"));
+    /* The handle is reused. */
+    request = get_request(fixture);
+    assert_int_equal(perform(fixture, &request).error, 0);
+    assert_string_equal(scripted_server_request(fixture->server, 1)->method, "GET");
+}
+
+TEST_WITH(file_names_are_quoted, set_up, tear_down)
+{
+    static const struct {
+        const char *name;
+        const char *expected;
+    } cases[] = {
+        {"report.pdf", "filename=\"report.pdf\"\r\n"},
+        {"Übersicht 한글.pdf", "filename=\"Übersicht 한글.pdf\"\r\n"},
+        {"a\"; name=\"other", "filename=\"a%22; name=%22other\"\r\n"},
+        {"a\r\nX-Evil: 1", "filename=\"a%0D%0AX-Evil: 1\"\r\n"},
+        {"back\\slash", "filename=\"back\\slash\"\r\n"},
+    };
+    struct fixture *fixture = *state;
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        const struct http_file file = {.name = cases[i].name, .type = "text/plain", .bytes = "x", .len = 1};
+        struct http_request request = get_request(fixture);
+        request.file = &file;
+        assert_int_equal(perform(fixture, &request).error, 0);
+        const char *body = scripted_server_request(fixture->server, (unsigned int)i)->body;
+        assert_non_null(strstr(body, cases[i].expected));
+        assert_non_null(strstr(body, "form-data; name=\"file\"; "));
+        assert_null(strstr(body, "filename*"));
+        assert_null(strstr(body, "\nX-Evil"));
+    }
 }
 
 TEST_WITH(a_file_that_became_shorter_is_not_sent, set_up, tear_down)
@@ -154,9 +198,9 @@ TEST_WITH(a_file_that_became_shorter_is_not_sent, set_up, tear_down)
     struct fixture *fixture = *state;
     _cleanup_close_ int fd = memfd_create("file", MFD_CLOEXEC);
     assert_int_equal(ftruncate(fd, 10), 0);
-    struct http_request request = post_request(fixture, "head");
-    request.body.fd = fd;
-    request.body.file_len = 100;
+    const struct http_file file = {.name = "f", .type = "text/plain", .fd = fd, .len = 100};
+    struct http_request request = get_request(fixture);
+    request.file = &file;
     struct http_response response = perform(fixture, &request);
     assert_int_equal(response.error, -EIO);
     assert_false(response.is_written);
