@@ -24,16 +24,28 @@ enum {
 
 /* ---------------------------------------------------------------- emails */
 
+static void email_list_init(struct email_list *list)
+{
+    *list = (struct email_list){
+        .order = g_array_new(false, false, sizeof(uint32_t)),
+        .by_name = g_hash_table_new(hash_string, g_str_equal),
+        .by_key = g_hash_table_new(hash_string, g_str_equal),
+    };
+}
+
 static void email_list_release(struct email_list *list)
 {
-    free(list->order);
-    g_clear_pointer(&list->by_name, g_hash_table_unref);
-    g_clear_pointer(&list->by_key, g_hash_table_unref);
+    g_array_unref(list->order);
+    g_hash_table_unref(list->by_name);
+    g_hash_table_unref(list->by_key);
 }
 
 struct email_entry *email_table_find(const struct email_table *emails, uint32_t number)
 {
-    return number < emails->len && emails->entries[number].name != NULL ? &emails->entries[number] : NULL;
+    if (number >= emails->entries->len)
+        return NULL;
+    struct email_entry *entry = &g_array_index(emails->entries, struct email_entry, number);
+    return entry->name != NULL ? entry : NULL;
 }
 
 static uint32_t read_number(const char *bytes)
@@ -45,78 +57,33 @@ static uint32_t read_number(const char *bytes)
 
 uint32_t email_list_find_name(const struct email_list *list, const char *name)
 {
-    const char *found = list->by_name == NULL ? NULL : g_hash_table_lookup(list->by_name, name);
+    const char *found = g_hash_table_lookup(list->by_name, name);
     return found == NULL ? NUMBER_NONE : read_number(found + strlen(found) + 1);
 }
 
 uint32_t email_list_find_key(const struct email_list *list, const char *key)
 {
-    const char *found = list->by_key == NULL ? NULL : g_hash_table_lookup(list->by_key, key);
+    const char *found = g_hash_table_lookup(list->by_key, key);
     return found == NULL ? NUMBER_NONE : read_number(found - sizeof(uint32_t));
 }
 
-/* ---------------------------------------------------------------- adding */
-
-/* Adds at least a quarter, so that a table that grows in small steps is seldom reallocated. */
-static uint64_t larger_capacity(uint64_t capacity, uint64_t least)
-{
-    uint64_t usual = capacity + capacity / 4 + 16;
-    return usual > least ? usual : least;
-}
-
-int email_table_reserve(struct email_table *emails, struct email_list *list, uint32_t first, uint32_t more)
-{
-    uint64_t least = (uint64_t)first + more;
-    if (least > EMAILS_NUMBER_MAX)
-        return -EOVERFLOW;
-    if (least > emails->capacity) {
-        uint64_t capacity = larger_capacity(emails->capacity, least);
-        struct email_entry *entries = realloc(emails->entries, capacity * sizeof(*entries));
-        if (entries == NULL)
-            return -ENOMEM;
-        emails->entries = entries;
-        emails->capacity = (uint32_t)capacity;
-    }
-    if (list->len + more > list->capacity) {
-        size_t capacity = larger_capacity(list->capacity, list->len + more);
-        uint32_t *order = realloc(list->order, capacity * sizeof(*order));
-        if (order == NULL)
-            return -ENOMEM;
-        list->order = order;
-        list->capacity = capacity;
-    }
-    return 0;
-}
-
-const char *email_table_copy_name(struct email_table *emails, const char *name, const char *key)
+struct email_entry *email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
+                                    const char *name, const char *key)
 {
     size_t name_size = strlen(name) + 1;
-    size_t key_at = name_size + sizeof(uint32_t);
     size_t key_size = strlen(key) + 1;
-    _cleanup_free_ char *all = calloc(1, key_at + key_size);
-    if (all == NULL)
-        return NULL;
+    size_t key_at = name_size + sizeof(number);
+    g_autofree char *all = g_malloc(key_at + key_size);
     memcpy(all, name, name_size);
+    memcpy(all + name_size, &number, sizeof(number));
     memcpy(all + key_at, key, key_size);
-    return g_string_chunk_insert_len(emails->names, all, (gssize)(key_at + key_size));
-}
-
-bool email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
-                     const struct email_entry *entry)
-{
-    char *key = (char *)email_entry_key(entry);
-    while (emails->len < number)
-        emails->entries[emails->len++] = (struct email_entry){.name = NULL};
-    emails->entries[number] = *entry;
-    emails->len = number + 1;
-    list->order[list->len++] = number;
-    email_list_add_to_sums(list, entry, 1);
-    if (list->by_name == NULL) {
-        list->by_name = g_hash_table_new(hash_string, g_str_equal);
-        list->by_key = g_hash_table_new(hash_string, g_str_equal);
-    }
-    memcpy(key - sizeof(number), &number, sizeof(number));
-    return g_hash_table_add(list->by_name, (char *)entry->name) && g_hash_table_add(list->by_key, key);
+    char *copy = g_string_chunk_insert_len(emails->names, all, (gssize)(key_at + key_size));
+    g_array_set_size(emails->entries, number + 1);
+    struct email_entry *entry = &g_array_index(emails->entries, struct email_entry, number);
+    entry->name = copy;
+    g_array_append_val(list->order, number);
+    return g_hash_table_add(list->by_name, copy) && g_hash_table_add(list->by_key, copy + key_at) ? entry
+                                                                                                  : NULL;
 }
 
 void email_list_add_to_sums(struct email_list *list, const struct email_entry *entry, int sign)
@@ -183,6 +150,7 @@ static int add_inbox(struct inbox_table *table, const struct inbox_row *row, str
     if (inbox == NULL)
         return -ENOMEM;
     inbox->row = (struct inbox_row){.number = row->number, .id = row->id, .is_gone = true};
+    email_list_init(&inbox->emails);
     if (has_no_name)
         table->of_no_name = inbox;
     else
@@ -249,7 +217,11 @@ static void init_tables(struct index *index)
         .by_name = g_hash_table_new(hash_string, g_str_equal),
         .texts = g_string_chunk_new(TEXTS_BYTES_AT_ONCE),
     };
-    index->emails = (struct email_table){.names = g_string_chunk_new(TEXTS_BYTES_AT_ONCE)};
+    email_list_init(&index->inboxes.sent.emails);
+    index->emails = (struct email_table){
+        .names = g_string_chunk_new(TEXTS_BYTES_AT_ONCE),
+        .entries = g_array_new(false, true, sizeof(struct email_entry)),
+    };
     index->size = (struct index_size){0};
     index->shows_quarantine = false;
     index->next_record = 1;
@@ -272,7 +244,7 @@ static void release_tables(struct index *index)
     g_string_chunk_free(inboxes->texts);
     g_hash_table_unref(inboxes->by_id);
     g_hash_table_unref(inboxes->by_name);
-    free(index->emails.entries);
+    g_array_unref(index->emails.entries);
     g_string_chunk_free(index->emails.names);
 }
 
@@ -306,25 +278,21 @@ static int load_email(void *context, const struct email_row *row)
 {
     struct index *index = context;
     struct inbox *inbox = inbox_table_get(&index->inboxes, row->inbox);
-    if (inbox == NULL || row->number < index->emails.len || row->number >= EMAILS_NUMBER_MAX ||
+    if (inbox == NULL || row->number < index->emails.entries->len || row->number >= EMAILS_NUMBER_MAX ||
         row->json_len > EMAIL_RECORD_MAX_BYTES || !file_name_is_valid(row->name))
         return -EUCLEAN;
-    const struct email_entry entry = {
-        .record = row->record,
-        .name = email_table_copy_name(&index->emails, row->name, row->key),
-        .date_ms = row->date_ms,
-        .seen_ms = row->seen_ms,
-        .json_len = row->json_len,
-        .line_len = row->line_len,
-        .inbox = row->inbox & STORE_SENT,
-        .is_quarantined = row->is_quarantined,
-    };
-    int error =
-        entry.name == NULL ? -ENOMEM : email_table_reserve(&index->emails, &inbox->emails, row->number, 1);
-    if (error != 0)
-        return error;
-    if (!email_table_add(&index->emails, &inbox->emails, row->number, &entry))
+    struct email_entry *entry =
+        email_table_add(&index->emails, &inbox->emails, row->number, row->name, row->key);
+    if (entry == NULL)
         return -EUCLEAN;
+    entry->record = row->record;
+    entry->date_ms = row->date_ms;
+    entry->seen_ms = row->seen_ms;
+    entry->json_len = row->json_len;
+    entry->line_len = row->line_len;
+    entry->inbox = row->inbox & STORE_SENT;
+    entry->is_quarantined = row->is_quarantined;
+    email_list_add_to_sums(&inbox->emails, entry, 1);
     inbox->row.changed_ms = MAX(inbox->row.changed_ms, row->seen_ms);
     index->shows_quarantine |= row->is_quarantined && inbox->row.number != STORE_SENT;
     index->size.emails++;
@@ -647,9 +615,9 @@ static size_t list_views(struct index *index, uint32_t inbox_number, bool is_qua
     while (filled < max && !is_end) {
         READ_GUARD(&index->read_lock);
         const struct inbox *inbox = get_live_locked(index, inbox_number);
-        size_t len = inbox == NULL ? 0 : inbox->emails.len;
+        size_t len = inbox == NULL ? 0 : inbox->emails.order->len;
         for (size_t looked = 0; position < len && looked < SKIP_MAX && filled < max; looked++) {
-            uint32_t number = inbox->emails.order[position++];
+            uint32_t number = email_list_get(&inbox->emails, position++);
             const struct email_entry *entry = email_table_find(&index->emails, number);
             if (entry->is_gone || entry->is_quarantined != is_quarantined)
                 continue;
@@ -777,6 +745,13 @@ bool store_find_sent_by_id(struct store *store, const char *id, struct email_vie
 
 /* ---------------------------------------------------------------- order */
 
+static int compare_numbers(const void *one, const void *other)
+{
+    const uint32_t *a = one;
+    const uint32_t *b = other;
+    return *a < *b ? -1 : *a > *b;
+}
+
 bool index_find_position(struct index *index, uint32_t email, uint32_t *ret_inbox, size_t *ret_position)
 {
     READ_GUARD(&index->read_lock);
@@ -784,18 +759,11 @@ bool index_find_position(struct index *index, uint32_t email, uint32_t *ret_inbo
     const struct inbox *inbox = entry == NULL ? NULL : inbox_table_get(&index->inboxes, entry->inbox);
     if (inbox == NULL)
         return false;
-    size_t low = 0;
-    size_t high = inbox->emails.len;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        if (inbox->emails.order[middle] < email)
-            low = middle + 1;
-        else
-            high = middle;
-    }
+    guint position = 0;
+    bool is_found = g_array_binary_search(inbox->emails.order, &email, compare_numbers, &position);
     *ret_inbox = entry->inbox;
-    *ret_position = low;
-    return low < inbox->emails.len && inbox->emails.order[low] == email;
+    *ret_position = position;
+    return is_found;
 }
 
 /* Does index_list_from(). */
@@ -804,9 +772,9 @@ static size_t list_from_locked(const struct index *index, const struct inbox *in
 {
     size_t len = 0;
     /* A position below 0 wraps around to a huge one, which ends the loop. */
-    for (size_t looked = 0; looked < max && position < inbox->emails.len;
+    for (size_t looked = 0; looked < max && position < inbox->emails.order->len;
          looked++, position += (size_t)step) {
-        uint32_t email = inbox->emails.order[position];
+        uint32_t email = email_list_get(&inbox->emails, position);
         if (email_entry_is_shown(email_table_find(&index->emails, email)))
             ret_emails[len++] = email;
     }
@@ -829,8 +797,8 @@ size_t index_pick_emails(struct index *index, uint32_t *ret_emails, size_t max)
         const struct inbox *inbox = get_live_locked(index, i);
         if (inbox == NULL || inbox->emails.live == 0)
             continue;
-        len += list_from_locked(index, inbox, inbox->emails.len - 1, -1, ret_emails + len, 1);
-        if (len < max && inbox->emails.len > 1)
+        len += list_from_locked(index, inbox, inbox->emails.order->len - 1, -1, ret_emails + len, 1);
+        if (len < max && inbox->emails.order->len > 1)
             len += list_from_locked(index, inbox, 0, 1, ret_emails + len, 1);
     }
     return len;

@@ -43,7 +43,7 @@ enum {
 
 struct email_entry {
     uint64_t record;  /* number of its record (cache.h); 0: the email was never shown */
-    const char *name; /* followed by the number and the key: email_table_copy_name() */
+    const char *name; /* followed by the number and the key: email_table_add() */
     int64_t date_ms;
     int64_t seen_ms; /* when this record was first seen, or when the email was removed */
     uint32_t json_len;
@@ -76,23 +76,19 @@ static inline bool email_entry_is_shown(const struct email_entry *entry)
 
 /* All emails, by their numbers. */
 struct email_table {
-    GStringChunk *names;         /* made by email_table_copy_name() */
-    struct email_entry *entries; /* by number; an unused entry has the name NULL */
-    uint32_t len;                /* the highest number given so far, plus 1 */
-    uint32_t capacity;
+    GStringChunk *names; /* the names and keys */
+    GArray *entries;     /* struct email_entry by number; an unused entry has the name NULL */
 };
 
 /* The emails of one inbox. */
-struct email_list {  /* empty: all zeros */
-    uint32_t *order; /* numbers of the emails, also of those that are gone, ascending */
-    size_t len;      /* number of members of `order` */
-    size_t capacity;
+struct email_list {
+    GArray *order;        /* uint32_t: numbers of the emails, also of those that are gone, ascending */
     size_t live;          /* number of emails that are shown */
     size_t quarantined;   /* number of quarantined emails */
     uint64_t jsonl_bytes; /* size of index.jsonl, which has the emails that are shown */
     uint64_t changes;     /* number of emails added, changed or removed since the start */
-    GHashTable *by_name;  /* a set of the names, also of emails that are gone; NULL if empty */
-    GHashTable *by_key;   /* a set of the keys, also of emails that are gone; NULL if empty */
+    GHashTable *by_name;  /* a set of the names, also of emails that are gone */
+    GHashTable *by_key;   /* a set of the keys, also of emails that are gone */
 };
 
 /* State that lasts from one listing of the inbox to the next. Only the thread that lists the inbox uses the
@@ -240,18 +236,17 @@ struct email_entry *email_table_find(const struct email_table *emails, uint32_t 
 uint32_t email_list_find_name(const struct email_list *list, const char *name);
 uint32_t email_list_find_key(const struct email_list *list, const char *key);
 
-/* Copies a name and a key, with room between them for the email's number: a member of the set of names or
- * keys thus leads to the number. The copy lives as long as the index. Returns NULL when out of memory. */
-const char *email_table_copy_name(struct email_table *emails, const char *name, const char *key);
+/* Returns the number of an email by its position in the list. */
+static inline uint32_t email_list_get(const struct email_list *list, size_t position)
+{
+    return g_array_index(list->order, uint32_t, position);
+}
 
-/* Makes room for `more` emails of an inbox, numbered from `first` on. Return: 0; -ENOMEM; -EOVERFLOW when the
- * numbers run out. */
-int email_table_reserve(struct email_table *emails, struct email_list *list, uint32_t first, uint32_t more);
-
-/* Adds an email. Call email_table_reserve() first. `number` is at least emails->len. Returns false if the
- * list has an email with this name or key. */
-bool email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
-                     const struct email_entry *entry);
+/* Adds an email, whose entry is zeroed but for its name. `number` is at least emails->entries->len, and below
+ * EMAILS_NUMBER_MAX. The name and the key are copied, with the number between them: a member of the set of
+ * names or keys thus leads to the number. Returns NULL if the list has an email with this name or key. */
+struct email_entry *email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
+                                    const char *name, const char *key);
 
 /* Adds an email to the sums of its list (`sign` is 1), or subtracts it before it changes (-1). Ignores an
  * email that is gone. */

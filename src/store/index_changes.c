@@ -208,20 +208,16 @@ static int add_unseen_email(struct index *index, struct inbox *inbox, uint32_t l
     int error = choose_name(&inbox->emails, record, name);
     if (error != 0)
         return error;
-    const struct email_entry entry = {
-        .name = email_table_copy_name(&index->emails, name, record->key),
-        .date_ms = clock_realtime_ms(index->clock),
-        .seen_in = listing != 0 ? listing : index->last_listing,
-        .inbox = inbox->row.number & STORE_SENT,
-        .is_gone = true,
-    };
-    if (entry.name == NULL)
-        return -ENOMEM;
+    if (index->emails.entries->len >= EMAILS_NUMBER_MAX)
+        return -EOVERFLOW;
     WRITE_GUARD(&index->read_lock);
-    error = email_table_reserve(&index->emails, &inbox->emails, index->emails.len, 1);
-    if (error == 0)
-        (void)email_table_add(&index->emails, &inbox->emails, index->emails.len, &entry);
-    return error;
+    struct email_entry *entry =
+        email_table_add(&index->emails, &inbox->emails, index->emails.entries->len, name, record->key);
+    entry->date_ms = clock_realtime_ms(index->clock);
+    entry->seen_in = listing != 0 ? listing : index->last_listing;
+    entry->inbox = inbox->row.number & STORE_SENT;
+    entry->is_gone = true;
+    return 0;
 }
 
 static int add_to_batch(struct email_batch *batch, enum index_put put, uint32_t number,
@@ -278,7 +274,7 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
     if (error != 0)
         return error;
     if (entry == NULL)
-        email = index->emails.len - 1;
+        email = index->emails.entries->len - 1;
     if (batch->len == 0) {
         batch->inbox = inbox_number;
         batch->number = ++index->last_batch;
@@ -352,8 +348,8 @@ static size_t find_confirmed_gone(const struct index *index, const struct inbox 
                                   uint32_t ret_emails[EMAIL_BATCH_MAX])
 {
     size_t len = 0;
-    for (; *position < inbox->emails.len && len < EMAIL_BATCH_MAX; ++*position) {
-        uint32_t email = inbox->emails.order[*position];
+    for (; *position < inbox->emails.order->len && len < EMAIL_BATCH_MAX; ++*position) {
+        uint32_t email = email_list_get(&inbox->emails, *position);
         struct email_entry *entry = email_table_find(&index->emails, email);
         if (entry->is_gone || (entry->is_quarantined && !list->with_quarantined) ||
             was_seen(entry->seen_in, list->listing))

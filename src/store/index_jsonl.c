@@ -43,9 +43,10 @@ static struct jsonl_line *get_line(const struct store_jsonl *file, size_t i)
 /* Appends lines, which are not sorted yet, for the emails that are shown and have no line. */
 static void collect_locked(struct store_jsonl *file, const struct inbox *inbox)
 {
-    g_array_set_size(file->has_line, (guint)(inbox->emails.len / 8 + 1));
-    for (size_t i = 0; i < inbox->emails.len; i++) {
-        const struct email_entry *entry = email_table_find(&file->index->emails, inbox->emails.order[i]);
+    g_array_set_size(file->has_line, (guint)(inbox->emails.order->len / 8 + 1));
+    for (size_t i = 0; i < inbox->emails.order->len; i++) {
+        const struct email_entry *entry =
+            email_table_find(&file->index->emails, email_list_get(&inbox->emails, i));
         uint8_t *bits = &g_array_index(file->has_line, uint8_t, i / 8);
         if (!email_entry_is_shown(entry) || (*bits & 1U << i % 8) != 0)
             continue;
