@@ -84,23 +84,20 @@ static uint64_t find_name(GArray *names, const char *name)
  * first of these get a number. */
 static GArray *names_of_emails(struct store *store, const struct store_search *found)
 {
-    /* By name: the last number that was given to an email. The list owns the keys. */
-    g_autoptr(GHashTable) numbers = g_hash_table_new(hash_string, g_str_equal);
+    g_autoptr(GHashTable) taken = g_hash_table_new(hash_string, g_str_equal); /* the list owns the keys */
     GArray *names = new_names();
     for (size_t i = 0; i < found->len; i++) {
         struct email_view view;
         if (!store_get_email(store, found->emails[i], &view))
             continue;
-        unsigned int number = MAX(1, GPOINTER_TO_UINT(g_hash_table_lookup(numbers, view.name)));
         char *name = g_strdup(view.name);
-        while (name != NULL && g_hash_table_contains(numbers, name)) {
+        for (unsigned int number = 2; name != NULL && g_hash_table_contains(taken, name); number++) {
             free(name);
-            name = file_name_numbered(view.name, ++number);
+            name = file_name_numbered(view.name, number);
         }
         if (name == NULL)
             continue;
-        g_hash_table_insert(numbers, name, GUINT_TO_POINTER(1));
-        g_hash_table_insert(numbers, (gpointer)(uintptr_t)view.name, GUINT_TO_POINTER(number));
+        g_hash_table_add(taken, name);
         add_name(names, name, node_ino(NODE_SEARCH_HIT, view.number));
     }
     g_array_sort(names, compare_names);
@@ -117,7 +114,7 @@ struct query {
     bool is_service_asked; /* as in struct store_search */
     int64_t searched_ms;   /* monotonic */
     int64_t searched_real_ms;
-    bool is_searching; /* a thread uses the query without the lock: it must not be freed */
+    unsigned int searches; /* threads that use the query without the lock: it must not be freed */
 };
 
 /* A process that has just listed search/. */
@@ -127,12 +124,10 @@ struct lister {
 };
 
 struct queries {
-    pthread_mutex_t lock;
-    pthread_cond_t changed;
-    /* `lock` protects all members below. */
-    GQueue table;         /* struct query; at the head, the one that was searched or made last */
-    uint64_t last_number; /* numbers are not reused, so the inode of a removed query is invalid */
-    unsigned int waiting; /* requests that search, or wait for the search of another request */
+    pthread_mutex_t lock;  /* protects all members below */
+    GQueue table;          /* struct query; at the head, the one that was searched or made last */
+    uint64_t last_number;  /* numbers are not reused, so the inode of a removed query is invalid */
+    unsigned int searches; /* threads that search now */
     struct lister listers[LISTERS_MAX];
     unsigned int next_lister; /* modulo LISTERS_MAX: the element that the next process gets */
 };
@@ -171,7 +166,7 @@ static struct query *find_text_locked(const struct queries *queries, const char 
 static struct query *add_query_locked(struct queries *queries, const char *text)
 {
     GList *oldest = queries->table.length < SEARCH_NAMES_KNOWN ? NULL : queries->table.tail;
-    while (oldest != NULL && ((struct query *)oldest->data)->is_searching)
+    while (oldest != NULL && ((struct query *)oldest->data)->searches > 0)
         oldest = oldest->prev;
     if (oldest != NULL) {
         free_query(oldest->data);
@@ -190,7 +185,6 @@ static int init_search(struct tree *tree, int state_dir_fd)
 {
     tree->queries = g_new0(struct queries, 1);
     pthread_mutex_init(&tree->queries->lock, NULL);
-    clock_condition_init(&tree->queries->changed);
     return 0;
 }
 
@@ -200,7 +194,6 @@ static void release_search(struct tree *tree)
     if (queries == NULL)
         return;
     g_queue_clear_full(&queries->table, free_query);
-    pthread_cond_destroy(&queries->changed);
     pthread_mutex_destroy(&queries->lock);
     free(queries);
 }
@@ -278,7 +271,7 @@ static int remove_query(struct tree *tree, uint64_t parent, const char *name)
     struct query *query = find_text_locked(queries, name);
     if (query == NULL)
         return -ENOENT;
-    if (query->is_searching)
+    if (query->searches > 0)
         return -EBUSY;
     g_queue_remove(&queries->table, query);
     free_query(query);
@@ -295,17 +288,22 @@ static struct lister *find_lister_locked(struct queries *queries, pid_t process,
     return NULL;
 }
 
-/* Called with the lock held; releases the lock during the search. */
+/* Called with the lock held; releases the lock during the search. Return: 0; -EAGAIN when too many threads
+ * search; the store's errors. */
 static int search_locked(struct tree *tree, struct query *query, struct cancel *cancel)
 {
     struct queries *queries = tree->queries;
     struct store_search found = {.len = 0};
-    query->is_searching = true;
+    if (queries->searches == SEARCHES_AT_ONCE)
+        return -EAGAIN;
+    queries->searches++;
+    query->searches++;
     pthread_mutex_unlock(&queries->lock);
     int error = store_search(tree->store, query->text, cancel, &found);
     GArray *names = error == 0 ? names_of_emails(tree->store, &found) : NULL;
     pthread_mutex_lock(&queries->lock);
-    query->is_searching = false;
+    queries->searches--;
+    query->searches--;
     if (names != NULL) {
         size_t shown = 0;
         drop_found(query);
@@ -321,57 +319,35 @@ static int search_locked(struct tree *tree, struct query *query, struct cancel *
                 drop_found(item->data);
     }
     store_search_release(&found);
-    pthread_cond_broadcast(&queries->changed);
     return error;
 }
 
-/* Returns true if the latest answer, even an old one, has this name. */
-static bool has_name(const struct query *query, const char *name)
+/* Returns true if the latest answer will do: if it is fresh, if `is_lister`, or if it has `name` (may be
+ * NULL).
+ */
+static bool is_answered(const struct query *query, int64_t now_ms, bool is_lister, const char *name)
 {
-    return query->found != NULL && (strcmp(name, record_name) == 0 || find_name(query->found, name) != 0);
+    bool is_fresh = now_ms - query->searched_ms < SEARCH_FRESH_MS;
+    return query->found != NULL &&
+           (is_fresh || is_lister ||
+            (name != NULL && (strcmp(name, record_name) == 0 || find_name(query->found, name) != 0)));
 }
 
-/* Waits until the query has a new answer. An old answer will do if `is_lister`, or if it has `name` (may be
- * NULL). Called with the lock held; releases the lock while waiting. */
-static int wait_for_answer_locked(struct tree *tree, uint64_t number, bool is_lister, const char *name,
-                                  struct cancel *cancel, struct query **ret_query)
-{
-    struct queries *queries = tree->queries;
-    int error = 0;
-    for (;;) {
-        struct query *query = find_number_locked(queries, number);
-        if (query == NULL)
-            return -ENOENT;
-        *ret_query = query;
-        bool is_fresh = clock_monotonic_ms(tree->clock) - query->searched_ms < SEARCH_FRESH_MS;
-        if ((query->found != NULL && (is_fresh || is_lister)) || (name != NULL && has_name(query, name)))
-            return 0;
-        if (queries->waiting == SEARCHES_AT_ONCE)
-            return -EAGAIN;
-        queries->waiting++;
-        if (query->is_searching)
-            error = wait_until(tree->clock, &queries->changed, &queries->lock, CLOCK_FOREVER, cancel);
-        else
-            error = search_locked(tree, query, cancel);
-        queries->waiting--;
-        if (error != 0)
-            return error;
-    }
-}
-
-/* Gets the answer, whose reference the caller drops. `name`: as in wait_for_answer_locked(). */
+/* Gets the answer of a query, whose reference the caller drops. `name`: as in is_answered(). */
 static int get_answer(struct tree *tree, const struct tree_caller *caller, uint64_t number, const char *name,
                       GArray **ret_names)
 {
     struct queries *queries = tree->queries;
-    struct query *query = NULL;
     pid_t process = writer_process(caller->pid);
     pthread_mutex_lock(&queries->lock);
     int64_t now_ms = clock_monotonic_ms(tree->clock);
+    struct query *query = find_number_locked(queries, number);
     struct lister *lister = find_lister_locked(queries, process, now_ms);
     if (lister != NULL)
         lister->until_ms = now_ms + SEARCH_FRESH_MS;
-    int error = wait_for_answer_locked(tree, number, lister != NULL, name, caller->cancel, &query);
+    int error = query != NULL ? 0 : -ENOENT;
+    if (error == 0 && !is_answered(query, now_ms, lister != NULL, name))
+        error = search_locked(tree, query, caller->cancel);
     if (error == 0)
         *ret_names = g_array_ref(query->found);
     pthread_mutex_unlock(&queries->lock);
