@@ -32,7 +32,7 @@ enum {
 struct draft_part {
     char *name;         /* a valid file name (file_name.h), made up if the message gives none */
     char *content_type; /* "type/subtype" */
-    char *content_id;   /* without brackets; "" if the part has none */
+    char *content_id;   /* without brackets; NULL if the part has none */
     char *bytes;
     size_t len;
 };

@@ -394,11 +394,10 @@ static int read_attachment(struct draft_reading *reading, const struct mime_enti
     error = mime_decode(part->header, part->body, true, &draft_part.bytes, &draft_part.len, &words);
     if (error != 0)
         return refuse_content(reading, part, error, words);
-    char content_id[MIME_CONTENT_ID_SIZE];
-    mime_read_content_id(part->header, content_id);
+    struct span content_id = mime_find_field(part->header, "Content-ID");
     draft_part.name = g_strdup(name);
     draft_part.content_type = g_strdup(part->type);
-    draft_part.content_id = g_strdup(content_id);
+    draft_part.content_id = message_id_first(content_id.bytes, content_id.len);
     g_array_append_val(reading->parts, draft_part);
     return note_attachment(reading, part, name);
 }
@@ -463,7 +462,8 @@ static void note_content_ids(struct draft_reading *reading)
     g_autoptr(GHashTable) parts = g_hash_table_new(g_str_hash, g_str_equal);
     for (unsigned int i = 0; i < reading->parts->len; i++) {
         const struct draft_part *part = &g_array_index(reading->parts, struct draft_part, i);
-        g_hash_table_insert(parts, part->content_id, part->name);
+        if (part->content_id != NULL)
+            g_hash_table_insert(parts, part->content_id, part->name);
     }
     const char *at = reading->html;
     while ((at = strcasestr(at, "cid:")) != NULL) {

@@ -101,16 +101,14 @@ static void append_escaped(struct strbuf *bytes, const char *text, size_t len, c
 /* Decodes base64. Padding in the middle begins a new group of four; at the end it may be missing. */
 static void append_base64(struct strbuf *bytes, const char *text, size_t len)
 {
-    guchar decoded[3 * 64 + 3];
     int state = 0;
     guint save = 0;
-    for (size_t step; len > 0; text += step, len -= step) {
-        step = len < 4 * 64 ? len : 4 * 64;
-        strbuf_append(bytes, decoded, g_base64_decode_step(text, step, decoded, &state, &save));
-    }
+    g_autofree guchar *decoded = g_malloc(len / 4 * 3 + 6);
+    size_t decoded_len = g_base64_decode_step(text, len, decoded, &state, &save);
     size_t digits = (size_t)abs(state); /* number in the last group; `state` is negative if it has padding */
     if (digits >= 2)
-        strbuf_append(bytes, decoded, g_base64_decode_step("==", 4 - digits, decoded, &state, &save));
+        decoded_len += g_base64_decode_step("==", 4 - digits, decoded + decoded_len, &state, &save);
+    strbuf_append(bytes, decoded, decoded_len);
 }
 
 static void append_words(struct decoding *decoding)

@@ -137,22 +137,6 @@ void mime_read_type(struct span header, const char *without, char ret_type[MIME_
     ret_type[type.len] = '\0';
 }
 
-void mime_read_content_id(struct span header, char ret_id[MIME_CONTENT_ID_SIZE])
-{
-    struct span value = mime_find_field(header, "Content-ID");
-    size_t len = 0;
-    while (value.len > 0 && (g_ascii_isspace(value.bytes[0]) || value.bytes[0] == '<'))
-        span_skip(&value, 1);
-    while (len < value.len && g_ascii_isgraph(value.bytes[len]) && value.bytes[len] != '>')
-        len++;
-    bool is_whole =
-        len < MIME_CONTENT_ID_SIZE && (len == value.len || value.bytes[len] == '>' ||
-                                       is_white_space((struct span){value.bytes + len, value.len - len}));
-    len = is_whole ? len : 0;
-    memcpy(ret_id, value.bytes, len);
-    ret_id[len] = '\0';
-}
-
 /* ---------------------------------------------------------------- parts */
 
 /* RFC 2046 section 5.1.1: "--", the boundary, "--" if the line closes the multipart, and blanks. */
@@ -306,26 +290,22 @@ int mime_name_file(const struct mime_entity *part, size_t number, char **ret_nam
     return *ret_name != NULL ? 0 : -ENOMEM;
 }
 
-/* If the leaf can be the text of this role in all multiparts around it, notes the number of the chosen part
- * in each, and returns true. The first pass checks all multiparts, the second notes the numbers. */
+/* Returns true if the leaf can be the text of this role in all multiparts around it, and notes the number of
+ * the chosen part in each. If an outer multipart has chosen another part, no part of an inner one can be the
+ * text, so its note does no harm. */
 static bool choose_as_text(struct mime_entity *leaf, enum mime_role role)
 {
-    bool notes = false;
-    do {
-        for (struct mime_entity *child = leaf; child->around != NULL; child = child->around) {
-            struct mime_entity *around = child->around;
-            bool is_alternative = mime_has_type(around, "multipart/alternative");
-            bool is_related = mime_has_type(around, "multipart/related") && role == MIME_HTML;
-            unsigned int *place = role == MIME_HTML ? &around->html_part : &around->plain_part;
-            if (!is_alternative && !is_related)
-                continue;
-            if (*place != 0 && *place != child->number)
-                return false;
-            if (notes)
-                *place = child->number;
-        }
-        notes = !notes;
-    } while (notes);
+    for (struct mime_entity *child = leaf; child->around != NULL; child = child->around) {
+        struct mime_entity *around = child->around;
+        bool is_alternative = mime_has_type(around, "multipart/alternative");
+        bool is_related = mime_has_type(around, "multipart/related") && role == MIME_HTML;
+        unsigned int *chosen = role == MIME_HTML ? &around->html_part : &around->plain_part;
+        if (!is_alternative && !is_related)
+            continue;
+        if (*chosen != 0 && *chosen != child->number)
+            return false;
+        *chosen = child->number;
+    }
     return true;
 }
 

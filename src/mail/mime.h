@@ -87,15 +87,11 @@ int mime_read_parameter(struct span header, const char *field, const char *param
 
 enum {
     MIME_TYPE_SIZE = 2 * 127 + 2, /* two names (RFC 6838 section 4.2), "/" and NUL */
-    MIME_CONTENT_ID_SIZE = 256,
 };
 
 /* Reads "type/subtype" in small letters; `without` if the header has no type; MIME_TYPE_OF_BYTES if the type
  * is malformed. */
 void mime_read_type(struct span header, const char *without, char ret_type[MIME_TYPE_SIZE]);
-
-/* Reads the Content-ID without its brackets; "" if there is none, or if it is too long or holds blanks. */
-void mime_read_content_id(struct span header, char ret_id[MIME_CONTENT_ID_SIZE]);
 
 /* ---------------------------------------------------------------- parts */
 

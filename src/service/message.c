@@ -43,6 +43,7 @@ void message_release(struct message *message)
     for (size_t i = 0; i < message->attachments_len; i++) {
         free(message->attachments[i].name);
         free(message->attachments[i].content_type);
+        free(message->attachments[i].content_id);
         free(message->attachments[i].bytes);
     }
     free(message->attachments);
@@ -79,11 +80,10 @@ json_t *message_attachment_records(const struct message *message)
     json_t *list = json_array();
     for (size_t i = 0; i < message->attachments_len; i++) {
         const struct message_attachment *attachment = &message->attachments[i];
-        const char *content_id = attachment->content_id[0] != '\0' ? attachment->content_id : NULL;
-        json_array_append_new(list,
-                              json_pack("{s:s, s:s, s:s, s:s?, s:s?}", "id", attachment->id, "filename",
-                                        attachment->name, "content_type", attachment->content_type,
-                                        "content_encoding", attachment->encoding, "content_id", content_id));
+        json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:s?, s:s?}", "id", attachment->id, "filename",
+                                              attachment->name, "content_type", attachment->content_type,
+                                              "content_encoding", attachment->encoding, "content_id",
+                                              attachment->content_id));
     }
     if (message->forwarded != NULL)
         json_array_append_new(list, json_pack("{s:s, s:s, s:s, s:n, s:n}", "id", message->forwarded_id,
@@ -184,7 +184,8 @@ static int add_attachment(struct message *message, const struct mime_entity *par
     struct message_attachment *attachment = &list[message->attachments_len++];
     *attachment = (struct message_attachment){.content_type = strdup(part->type),
                                               .encoding = mime_encoding_name(part->header)};
-    mime_read_content_id(part->header, attachment->content_id);
+    struct span content_id = mime_find_field(part->header, "Content-ID");
+    attachment->content_id = message_id_first(content_id.bytes, content_id.len);
     if (attachment->content_type == NULL || mime_name_file(part, count + 1, &attachment->name) != 0)
         return -ENOMEM;
     return random_uuid(attachment->id);

@@ -21,11 +21,11 @@ enum {
 struct message_attachment {
     char id[37];
     char *name;
-    char *content_type;                    /* "type/subtype" */
-    const char *encoding;                  /* Content-Transfer-Encoding; static, or NULL */
-    char content_id[MIME_CONTENT_ID_SIZE]; /* without brackets; "" if it has none */
-    char *bytes;                           /* NULL after message_read() */
-    size_t len;                            /* bytes */
+    char *content_type;   /* "type/subtype" */
+    const char *encoding; /* Content-Transfer-Encoding; static, or NULL */
+    char *content_id;     /* without brackets; NULL if it has none */
+    char *bytes;          /* NULL after message_read() */
+    size_t len;           /* bytes */
 };
 
 /* Pointers are owned. Message-IDs have the form "<…@…>". An address is {"address": …, "name": …|null}. */

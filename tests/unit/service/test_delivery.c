@@ -214,7 +214,7 @@ TEST_WITH(attachments_have_their_content_ids, fixture_set_up, fixture_tear_down)
                               "--b\nContent-Type: image/png\nContent-ID: <t w o>\n\n3\n"
                               "--b\nContent-Type: image/png\n\n4\n"
                               "--b--\n";
-    static const char *const expected[] = {"one@x", "two@x", NULL, NULL};
+    static const char *const expected[] = {"one@x", "two@x", "two", NULL};
     const struct fixture *fixture = *state;
     char *bob = create_inbox(fixture, BOB, NULL);
     deliver(fixture, BOB, raw);
