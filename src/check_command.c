@@ -164,11 +164,11 @@ static void try_content(struct mail_service *service, const char *email_id)
     const struct content_query query = {.email_id = email_id};
     const struct content_target target = {.fd = memfd_create("message", MFD_CLOEXEC),
                                           .max_bytes = RAW_MAX_BYTES};
-    struct email_content content = {0};
+    struct content_folder content = {0};
     struct service_result result;
     uint64_t len;
     service->ops->get_content(service, &query, NULL, &content, &result);
-    email_content_release(&content);
+    content_folder_release(&content);
     service_result_release(&result);
     if (target.fd < 0)
         return;

@@ -576,11 +576,11 @@ static int collect_content(void *context, int status, const void *bytes, size_t 
 
 /* Returns true if the answer is not content, but a page, or the record that a Core server may send. */
 static bool read_content(const struct strbuf *body, const struct content_query *query,
-                         struct email_content *content, struct service_result *ret)
+                         struct content_folder *content, struct service_result *ret)
 {
-    int error = email_content_from_text(strbuf_str(body), body->len, content);
-    if (error == 0 && content->id != NULL && strcmp(content->id, query->email_id) != 0) {
-        email_content_release(content);
+    int error = content_folder_read(strbuf_str(body), body->len, content);
+    if (error == 0 && content->email_id != NULL && strcmp(content->email_id, query->email_id) != 0) {
+        content_folder_release(content);
         outcome_set(ret, SERVICE_RETRY, EIO, "the service answered with another email");
         return false;
     }
@@ -593,11 +593,11 @@ static bool read_content(const struct strbuf *body, const struct content_query *
 }
 
 static void get_content(struct mail_service *service, const struct content_query *query,
-                        struct cancel *cancel, struct email_content *ret_content, struct service_result *ret)
+                        struct cancel *cancel, struct content_folder *ret_content, struct service_result *ret)
 {
     struct api_service *api = api_service_of(service);
     _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(PATH_MAX_BYTES);
-    _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(EMAIL_CONTENT_MAX_BYTES);
+    _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(CONTENT_MAX_BYTES);
     if (build_email_target(query->email_id, NULL, NULL, &target, ret) < 0 ||
         skip_absent_endpoint(api, ENDPOINT_CONTENT, ret))
         return;
@@ -605,12 +605,12 @@ static void get_content(struct mail_service *service, const struct content_query
         .target = target.data,
         .sink = collect_content,
         .context = &body,
-        .max_body_bytes = EMAIL_CONTENT_MAX_BYTES,
+        .max_body_bytes = CONTENT_MAX_BYTES,
         .stall_s = API_STALL_S,
         .cancel = cancel,
     };
     struct http_response response;
-    struct email_content content = {0};
+    struct content_folder content = {0};
     if (query->max_bytes > 0 && query->max_bytes < request.max_body_bytes)
         request.max_body_bytes = query->max_bytes;
     api_perform(api, &request, &body, &response, ret);

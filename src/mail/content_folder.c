@@ -13,15 +13,16 @@
 #include "base/character.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "mail/date.h"
 #include "mail/file_name.h"
 #include "mail/html_text.h"
+#include "mail/json_value.h"
 #include "mail/json_writer.h"
 #include "mail/new_text.h"
 #include "mail/reply.h"
 
 enum {
     HEAD_MAX_BYTES = 4 * 1024 * 1024,
-    TEXT_MAX_BYTES = EMAIL_CONTENT_MAX_BYTES,
     NAME_SPARE_BYTES = 16, /* room for a number that makes the name unique */
     NUMBERS_IN_TURN = 20,  /* make_unique_name() skips no number below this one */
 };
@@ -55,19 +56,23 @@ void content_folder_release(struct content_folder *folder)
         free(folder->entries[i].bytes);
     }
     free(folder->entries);
+    free(folder->email_id);
+    free(folder->message_id);
     *folder = (struct content_folder){.len = 0};
 }
 
-static int add_bytes(struct content_folder *folder, enum content_kind kind, const char *name, const char *id,
-                     const char *bytes, size_t len)
+/* Adds an entry with the text, which may be cut at its bound. */
+static int add_entry(struct content_folder *folder, enum content_kind kind, const char *name, const char *id,
+                     struct strbuf *text)
 {
-    char *copy = malloc(len + 1);
-    if (copy == NULL)
+    if (text->error == -EMSGSIZE)
+        text->error = 0;
+    size_t len = 0;
+    char *bytes = strbuf_take(text, &len);
+    if (bytes == NULL)
         return -ENOMEM;
-    memcpy(copy, bytes, len);
-    copy[len] = '\0';
     struct content_entry *entry = content_folder_add(folder, kind, name, id);
-    entry->bytes = copy;
+    entry->bytes = g_realloc(bytes, len + 1); /* without the spare room of the buffer */
     entry->len = len;
     return 0;
 }
@@ -94,7 +99,7 @@ static const char *find_replacement(const char *text, size_t len, size_t *ret_ch
 }
 
 /* Appends a stranger's text in a form that is safe for cat(1). */
-static int append_readable(struct strbuf *out, const char *text, size_t len)
+static void append_readable(struct strbuf *out, const char *text, size_t len)
 {
     size_t start = 0;
     size_t character_len;
@@ -106,100 +111,116 @@ static int append_readable(struct strbuf *out, const char *text, size_t len)
             start = i + character_len;
         }
     }
-    return strbuf_append(out, text + start, len - start);
+    strbuf_append(out, text + start, len - start);
 }
 
-static int add_readable(struct content_folder *folder, enum content_kind kind, const char *name,
-                        const char *id, const struct email_text *text)
+static int add_text(struct content_folder *folder, const char *name, const json_t *text)
 {
-    _cleanup_strbuf_ struct strbuf readable = STRBUF_INIT(TEXT_MAX_BYTES);
-    int error = text->bytes == NULL ? 0 : append_readable(&readable, text->bytes, text->len);
-    if (error != 0 && error != -EMSGSIZE)
-        return error;
-    return add_bytes(folder, kind, name, id, strbuf_str(&readable), readable.len);
+    _cleanup_strbuf_ struct strbuf readable = STRBUF_INIT(CONTENT_MAX_BYTES);
+    if (!json_is_string(text))
+        return 0;
+    append_readable(&readable, json_string_value(text), json_string_length(text));
+    return add_entry(folder, CONTENT_TEXT, name, "", &readable);
 }
 
-static int add_text(struct content_folder *folder, const char *name, const struct email_text *text)
+static void append_html(struct strbuf *text, const json_t *html)
 {
-    return text->bytes == NULL ? 0 : add_readable(folder, CONTENT_TEXT, name, "", text);
+    _cleanup_strbuf_ struct strbuf of_html = STRBUF_INIT(CONTENT_MAX_BYTES);
+    int error = html_to_text(&of_html, json_string_value(html), json_string_length(html));
+    if (error == -ENOMEM)
+        text->error = error;
+    append_readable(text, strbuf_str(&of_html), of_html.len);
 }
 
-/* Appends the text of the HTML on a new line. */
-static int append_html(struct strbuf *text, const struct email_text *html)
+static void end_line(struct strbuf *text)
 {
-    _cleanup_strbuf_ struct strbuf of_html = STRBUF_INIT(TEXT_MAX_BYTES);
-    int error = html_to_text(&of_html, html->bytes, html->len);
-    if (error != 0 && error != -EMSGSIZE)
-        return error;
     if (text->len > 0 && text->data[text->len - 1] != '\n')
         strbuf_append_char(text, '\n');
-    return of_html.len > 0 ? append_readable(text, of_html.data, of_html.len) : 0;
 }
 
-static int add_body(struct content_folder *folder, const struct email_content *content)
+static bool is_blank(const char *text, size_t len)
 {
-    const struct email_text *plain = &content->plain_text;
-    const struct email_text *html = &content->html;
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
-    if (html->bytes == NULL && plain->bytes == NULL)
+    for (size_t i = 0; i < len; i++)
+        if (!g_ascii_isspace(text[i]))
+            return false;
+    return true;
+}
+
+/* Adds new.txt, made of the entry that was added last. */
+static int add_new_text(struct content_folder *folder, const json_t *email)
+{
+    const struct content_entry *body = &folder->entries[folder->len - 1];
+    const char *subject = json_value_text(json_object_get(email, "subject"));
+    enum reply_mark mark = subject != NULL ? reply_mark_of(subject) : REPLY_MARK_NONE;
+    bool is_in_thread = json_is_string(json_object_get(email, "in_reply_to_id")) ||
+                        json_array_size(json_object_get(email, "references")) > 0;
+    enum new_text_kind kind = mark == REPLY_MARK_FORWARD                 ? NEW_TEXT_OF_FORWARD
+                              : mark == REPLY_MARK_REPLY || is_in_thread ? NEW_TEXT_OF_ANSWER
+                                                                         : NEW_TEXT_OF_FIRST;
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CONTENT_MAX_BYTES);
+    new_text_append(&text, kind, body->bytes, body->len);
+    return add_entry(folder, CONTENT_TEXT, "new.txt", "", &text);
+}
+
+/* Adds body.txt and new.txt. */
+static int add_body(struct content_folder *folder, const json_t *email)
+{
+    const json_t *plain = json_object_get(email, "plain_text");
+    const json_t *html = json_object_get(email, "html");
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CONTENT_MAX_BYTES);
+    if (!json_is_string(plain) && !json_is_string(html))
         return 0;
-    bool is_plain_blank = true;
-    for (size_t i = 0; i < plain->len && is_plain_blank; i++)
-        is_plain_blank = g_ascii_isspace(plain->bytes[i]);
-    bool needs_html = html->bytes != NULL && (is_plain_blank || !content->alternative_content);
-    int error = is_plain_blank && needs_html ? 0 : append_readable(&text, plain->bytes, plain->len);
-    if (error == 0 && needs_html)
-        error = append_html(&text, html);
-    if (error != 0 && error != -EMSGSIZE)
-        return error;
-    if (text.len == 0 && html->bytes != NULL)
+    bool has_plain = !is_blank(json_string_value(plain), json_string_length(plain));
+    bool has_other_html = json_is_false(json_object_get(email, "alternative_content"));
+    bool needs_html = json_is_string(html) && (!has_plain || has_other_html);
+    if (has_plain || !needs_html)
+        append_readable(&text, json_string_value(plain), json_string_length(plain));
+    end_line(&text);
+    if (needs_html)
+        append_html(&text, html);
+    end_line(&text);
+    if (text.len == 0 && json_is_string(html))
         strbuf_append_str(&text, nothing_to_read);
-    if (text.len > 0 && text.data[text.len - 1] != '\n')
-        strbuf_append_char(&text, '\n');
-    return add_bytes(folder, CONTENT_TEXT, "body.txt", "", strbuf_str(&text), text.len);
+    int error = add_entry(folder, CONTENT_TEXT, "body.txt", "", &text);
+    return error != 0 ? error : add_new_text(folder, email);
 }
 
-static int add_new_text(struct content_folder *folder, const struct email_content *content)
+/* Adds the HTML unchanged, for browsers. */
+static int add_html(struct content_folder *folder, const json_t *html)
 {
-    const struct content_entry *body = content_folder_find(folder, CONTENT_TEXT, "body.txt");
-    if (body == NULL)
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CONTENT_MAX_BYTES);
+    if (!json_is_string(html))
         return 0;
-    enum reply_mark mark = content->subject != NULL ? reply_mark_of(content->subject) : REPLY_MARK_NONE;
-    enum new_text_kind kind = mark == REPLY_MARK_FORWARD                          ? NEW_TEXT_OF_FORWARD
-                              : mark == REPLY_MARK_REPLY || content->is_in_thread ? NEW_TEXT_OF_ANSWER
-                                                                                  : NEW_TEXT_OF_FIRST;
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(TEXT_MAX_BYTES);
-    int error = new_text_append(&text, kind, body->bytes, body->len);
-    if (error != 0 && error != -EMSGSIZE)
-        return error;
-    return add_bytes(folder, CONTENT_TEXT, "new.txt", "", strbuf_str(&text), text.len);
+    strbuf_append(&text, json_string_value(html), json_string_length(html));
+    return add_entry(folder, CONTENT_TEXT, "body.html", "", &text);
 }
 
-/* Adds the fields that an answer needs, and plain_text, without which email_content_from_text() fails. */
-static int add_head(struct content_folder *folder, const struct email_content *content)
+/* Adds the fields that an answer needs, unless they are too long for an answer. */
+static int add_head(struct content_folder *folder, const json_t *email)
 {
+    static const char *const names[] = {"subject", "from_address", "to_addresses", "cc_addresses",
+                                        "reply_to_addresses"};
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(HEAD_MAX_BYTES);
     struct json_writer writer;
     json_writer_init(&writer, &text, 0);
     json_begin_object(&writer);
-    json_member_string(&writer, "subject", content->subject);
-    address_list_write(&content->from, &writer, "from_address");
-    address_list_write(&content->to, &writer, "to_addresses");
-    address_list_write(&content->cc, &writer, "cc_addresses");
-    address_list_write(&content->reply_to, &writer, "reply_to_addresses");
-    json_member_string(&writer, "plain_text", NULL);
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const json_t *value = json_object_get(email, names[i]);
+        if (value == NULL)
+            continue;
+        json_key(&writer, names[i]);
+        json_write_value(&writer, value);
+    }
     json_end_object(&writer);
-    if (text.error == -EMSGSIZE)
-        return 0; /* too many recipients for an answer */
-    return text.error != 0 ? text.error : add_bytes(folder, CONTENT_HEAD, "", "", text.data, text.len);
+    return text.error == -EMSGSIZE ? 0 : add_entry(folder, CONTENT_HEAD, "", "", &text);
 }
 
 /* Makes the sender's file name safe: replaces slashes, control characters and characters that change the
  * direction of text, and removes leading dots, blanks and dashes (`tar cf x *` would take the name for an
  * option). The caller frees; NULL when out of memory. */
-static char *make_attachment_name(const struct email_attachment *attachment)
+static char *make_attachment_name(const char *filename)
 {
-    g_autofree char *valid = g_utf8_make_valid(attachment->filename != NULL ? attachment->filename : "", -1);
+    g_autofree char *valid = g_utf8_make_valid(filename != NULL ? filename : "", -1);
     _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(strlen(valid));
     for (const char *c = valid + strspn(valid, ".- "); *c != '\0'; c = g_utf8_next_char(c)) {
         gunichar character = g_utf8_get_char(c);
@@ -226,64 +247,101 @@ static char *make_unique_name(GHashTable *taken, const char *name)
     return unique;
 }
 
-static int add_attachments(struct content_folder *folder, const struct email_content *content)
+static size_t bounded_len(const json_t *list, size_t max)
+{
+    size_t len = json_array_size(list);
+    return len < max ? len : max;
+}
+
+/* Adds the attachments that have an id. */
+static int add_attachments(struct content_folder *folder, const json_t *list)
 {
     g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    for (size_t i = 0; i < content->attachments_len; i++) {
-        const struct email_attachment *attachment = &content->attachments[i];
-        _cleanup_free_ char *name = make_attachment_name(attachment);
+    for (size_t i = 0; i < bounded_len(list, CONTENT_ATTACHMENTS_MAX); i++) {
+        const json_t *attachment = json_array_get(list, i);
+        _cleanup_free_ char *id = NULL;
+        int error = json_value_read_id(json_object_get(attachment, "id"), &id);
+        if (id == NULL && error == 0)
+            continue;
+        _cleanup_free_ char *name =
+            make_attachment_name(json_value_text(json_object_get(attachment, "filename")));
         _cleanup_free_ char *unique = name == NULL ? NULL : make_unique_name(taken, name);
-        if (unique == NULL)
+        if (error != 0 || unique == NULL)
             return -ENOMEM;
-        content_folder_add(folder, CONTENT_ATTACHMENT, unique, attachment->id);
+        content_folder_add(folder, CONTENT_ATTACHMENT, unique, id);
     }
     return 0;
 }
 
-static int add_thread(struct content_folder *folder, const struct email_content *content)
+static int add_previous_email(struct content_folder *folder, const json_t *email, GHashTable *taken)
+{
+    const char *date = json_value_text(json_object_get(email, "date"));
+    const json_t *prompt = json_object_get(email, "prompt");
+    const json_t *text = json_is_string(prompt) ? prompt : json_object_get(email, "plain_text");
+    int64_t date_ms = 0;
+    bool has_date = date != NULL && date_parse(date, &date_ms) == 0;
+    _cleanup_free_ char *id = NULL;
+    if (json_value_read_id(json_object_get(email, "id"), &id) != 0)
+        return -ENOMEM;
+    _cleanup_free_ char *stem = file_name_stem(
+        has_date, date_ms, json_value_text(json_object_get(email, "subject")), id != NULL ? id : "");
+    g_autofree char *name = g_strdup_printf("%s.%s", stem, json_is_string(prompt) ? "md" : "txt");
+    _cleanup_free_ char *unique = make_unique_name(taken, name);
+    _cleanup_strbuf_ struct strbuf readable = STRBUF_INIT(CONTENT_MAX_BYTES);
+    append_readable(&readable, json_string_value(text), json_string_length(text));
+    int error = stem == NULL || unique == NULL
+                    ? -ENOMEM
+                    : add_entry(folder, CONTENT_PREVIOUS, unique, id != NULL ? id : "", &readable);
+    if (error == 0)
+        folder->entries[folder->len - 1].date_ms = date_ms;
+    return error;
+}
+
+static int add_thread(struct content_folder *folder, const json_t *list)
 {
     g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    for (size_t i = 0; i < content->previous_emails_len; i++) {
-        const struct email_content *email = &content->previous_emails[i];
-        const char *id = email->id != NULL ? email->id : "";
-        bool has_prompt = email->prompt.bytes != NULL;
-        _cleanup_free_ char *stem = file_name_stem(email->has_date, email->date_ms, email->subject, id);
-        _cleanup_free_ char *name = NULL;
-        if (stem == NULL || asprintf(&name, "%s.%s", stem, has_prompt ? "md" : "txt") < 0)
-            return -ENOMEM;
-        _cleanup_free_ char *unique = make_unique_name(taken, name);
-        int error = unique == NULL ? -ENOMEM
-                                   : add_readable(folder, CONTENT_PREVIOUS, unique, id,
-                                                  has_prompt ? &email->prompt : &email->plain_text);
-        if (error != 0)
-            return error;
-        folder->entries[folder->len - 1].date_ms = email->has_date ? email->date_ms : 0;
-    }
-    return 0;
+    int error = 0;
+    for (size_t i = 0; i < bounded_len(list, CONTENT_PREVIOUS_MAX) && error == 0; i++)
+        if (json_is_object(json_array_get(list, i)))
+            error = add_previous_email(folder, json_array_get(list, i), taken);
+    return error;
 }
 
-int content_folder_from_content(const struct email_content *content, struct content_folder *ret_folder)
+static int add_all(struct content_folder *folder, const json_t *email)
 {
+    folder->message_id = g_strdup(json_value_text(json_object_get(email, "message_id")));
+    int error = json_value_read_id(json_object_get(email, "id"), &folder->email_id);
+    if (error == 0)
+        error = add_head(folder, email);
+    if (error == 0)
+        error = add_body(folder, email);
+    if (error == 0)
+        error = add_html(folder, json_object_get(email, "html"));
+    if (error == 0)
+        error = add_text(folder, "prompt.md", json_object_get(email, "prompt"));
+    if (error == 0)
+        error = add_text(folder, "thread.md", json_object_get(email, "thread_prompt"));
+    if (error == 0)
+        error = add_attachments(folder, json_object_get(email, "attachments"));
+    return error != 0 ? error : add_thread(folder, json_object_get(email, "previous_emails"));
+}
+
+int content_folder_read(const char *json, size_t len, struct content_folder *ret_folder)
+{
+    _cleanup_json_ json_t *email = NULL;
+    if (len > CONTENT_MAX_BYTES)
+        return -EMSGSIZE;
+    int error = json_value_read(json, len, 0, &email);
+    bool has_content = json_object_get(email, "plain_text") != NULL ||
+                       json_object_get(email, "html") != NULL || json_object_get(email, "prompt") != NULL ||
+                       json_object_get(email, "attachments") != NULL;
+    if (error != 0 || !has_content)
+        return error != 0 ? error : -EBADMSG;
     struct content_folder folder = {.len = 0};
-    int error = add_head(&folder, content);
-    if (error == 0)
-        error = add_body(&folder, content);
-    if (error == 0)
-        error = add_new_text(&folder, content);
-    if (error == 0 && content->html.bytes != NULL) /* unchanged, for browsers */
-        error = add_bytes(&folder, CONTENT_TEXT, "body.html", "", content->html.bytes, content->html.len);
-    if (error == 0)
-        error = add_text(&folder, "prompt.md", &content->prompt);
-    if (error == 0)
-        error = add_text(&folder, "thread.md", &content->thread_prompt);
-    if (error == 0)
-        error = add_attachments(&folder, content);
-    if (error == 0)
-        error = add_thread(&folder, content);
-    if (error != 0) {
+    error = add_all(&folder, email);
+    if (error != 0)
         content_folder_release(&folder);
-        return error;
-    }
-    *ret_folder = folder;
-    return 0;
+    else
+        *ret_folder = folder;
+    return error;
 }

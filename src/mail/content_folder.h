@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The folder of an email: its texts as files, the names of its attachments, and the earlier emails of its
- * thread. The folder is made once, from the content of the email alone.
+ * The content of an email (interface, GET /api/v1/email/{id}) as a folder: its texts as files, the names of
+ * its attachments, and the earlier emails of its thread. The reader ignores every field whose type differs
+ * from the published one.
  */
 #ifndef INBOXFS_MAIL_CONTENT_FOLDER_H
 #define INBOXFS_MAIL_CONTENT_FOLDER_H
@@ -9,10 +10,14 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "mail/email_content.h"
+enum {
+    CONTENT_MAX_BYTES = 96 * 1024 * 1024, /* length of the JSON text */
+    CONTENT_ATTACHMENTS_MAX = 1000,
+    CONTENT_PREVIOUS_MAX = 1000,
+};
 
 enum content_kind {
-    CONTENT_HEAD = 1,   /* subject and addresses for a reply, as JSON that email_content_from_text() reads */
+    CONTENT_HEAD = 1,   /* subject and addresses for a reply, as JSON that email_head_read() reads */
     CONTENT_TEXT,       /* a file of the folder: body.txt and so on */
     CONTENT_ATTACHMENT, /* name and id; the store fetches the bytes by the id */
     CONTENT_PREVIOUS,   /* an earlier email of the thread: id and text */
@@ -31,10 +36,15 @@ struct content_entry {
 struct content_folder {
     struct content_entry *entries;
     size_t len;
+    char *email_id;   /* owned, as is `message_id`. Both are NULL if the service sent no such text, or the */
+    char *message_id; /* folder was not made by content_folder_read() */
 };
 
-/* Makes the folder. The caller releases it. Return: 0 or -ENOMEM. */
-int content_folder_from_content(const struct email_content *content, struct content_folder *ret_folder);
+/* Makes the folder from JSON text. The caller releases it. Return: 0; -EBADMSG if the text is not a JSON
+ * object with at least one field of content (a metadata record has none); -EMSGSIZE if it is longer than
+ * CONTENT_MAX_BYTES, nested too deep, or has too many values (json_value.h); -EILSEQ if it is not UTF-8;
+ * -ENOMEM. */
+int content_folder_read(const char *json, size_t len, struct content_folder *ret_folder);
 
 /* Appends an entry with copies of name and id, without bytes. The next call may move the returned entry. */
 struct content_entry *content_folder_add(struct content_folder *folder, enum content_kind kind,

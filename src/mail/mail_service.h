@@ -13,7 +13,7 @@
 #include <stdlib.h>
 
 #include "base/wait.h"
-#include "mail/email_content.h"
+#include "mail/content_folder.h"
 #include "mail/email_record.h"
 #include "mail/inbox_record.h"
 
@@ -118,7 +118,7 @@ struct content_query {
     /* True if the service has just shown that it has this email (for get_raw(): it answered with content).
      * Then two 404s for different emails mean that the endpoint is absent. */
     bool is_known_to_exist;
-    /* get_content(): a longer answer is SERVICE_REJECTED with EFBIG. 0 means EMAIL_CONTENT_MAX_BYTES. */
+    /* get_content(): a longer answer is SERVICE_REJECTED with EFBIG. 0 means CONTENT_MAX_BYTES. */
     uint64_t max_bytes;
 };
 
@@ -157,7 +157,8 @@ struct mail_service_ops {
     /* SERVICE_ABSENT: the service has no content of any email; most later calls make no request, but some do,
      * since the service may gain the endpoint. *ret_content is set only if SERVICE_OK. */
     void (*get_content)(struct mail_service *service, const struct content_query *query,
-                        struct cancel *cancel, struct email_content *ret_content, struct service_result *ret);
+                        struct cancel *cancel, struct content_folder *ret_content,
+                        struct service_result *ret);
     /* *ret_len is the length of the file if SERVICE_OK. get_raw() uses SERVICE_ABSENT as get_content() does.
      * A failure to write is SERVICE_RETRY with its errno. */
     void (*get_attachment)(struct mail_service *service, const struct content_query *query,

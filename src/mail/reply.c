@@ -123,7 +123,7 @@ static bool is_the_inbox(const struct reply_original *original, const struct add
 static int find_recipients(enum reply_kind kind, const struct reply_original *original,
                            struct address_list *to, struct address_list *cc)
 {
-    const struct email_content *head = original->head;
+    const struct email_head *head = original->head;
     bool has_reply_to = !is_empty(&head->reply_to) && !is_the_inbox(original, &head->reply_to);
     const struct address_list *senders = has_reply_to ? &head->reply_to : &head->from;
     g_autoptr(GHashTable) taken = new_address_set();

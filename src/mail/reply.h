@@ -8,7 +8,7 @@
 
 #include <stddef.h>
 
-#include "mail/email_content.h"
+#include "mail/email_head.h"
 
 enum {
     REPLY_MAX_BYTES = 4 * 1000 * 1000
@@ -23,8 +23,8 @@ enum reply_kind {
 /* The email that is answered. */
 struct reply_original {
     const char *email_id;
-    const char *inbox_address;        /* address of the inbox that has the email, or NULL */
-    const struct email_content *head; /* the email's subject and addresses */
+    const char *inbox_address; /* address of the inbox that has the email, or NULL */
+    const struct email_head *head;
     const char *const *own_addresses; /* addresses of all inboxes; an answer leaves them out of To and Cc */
     size_t own_addresses_len;
 };

@@ -23,7 +23,7 @@
 
 /* ---------------------------------------------------------------- bounds */
 
-/* An answer must stay below what inboxfs reads (EMAIL_CONTENT_MAX_BYTES, 96 MiB), whatever strangers wrote: a
+/* An answer must stay below what inboxfs reads (CONTENT_MAX_BYTES, 96 MiB), whatever strangers wrote: a
  * control character takes six bytes in JSON, and in a prompt a line of HTML can begin with a hundred blanks.
  * So each text is cut by its length in JSON. The other fields of a record, mainly addresses, are below 5 MB
  * together, and a record with both prompts is below 34 MB. The answer has one such record, the earlier

@@ -283,13 +283,13 @@ static int request_once(struct contents *contents, const struct content_request 
                                         .max_bytes = request->is_ahead ? AHEAD_MAX_BYTES : 0};
     if (request->part != CONTENT_PART_TEXTS)
         return request_bytes(contents, request, &query, answer, ret);
-    _cleanup_email_content_ struct email_content fetched = {0};
-    service->ops->get_content(service, &query, request->cancel, &fetched, ret);
+    struct content_folder *folder = &answer->content->folder;
+    service->ops->get_content(service, &query, request->cancel, folder, ret);
     if (ret->outcome != SERVICE_OK)
         return 0;
-    if (fetched.message_id != NULL)
-        answer->message_id = message_id_first(fetched.message_id, strlen(fetched.message_id));
-    return content_folder_from_content(&fetched, &answer->content->folder);
+    if (folder->message_id != NULL)
+        answer->message_id = message_id_first(folder->message_id, strlen(folder->message_id));
+    return 0;
 }
 
 static void content_answer_release(struct content_answer *answer)
@@ -669,12 +669,12 @@ int store_content_get_len(struct store *store, uint32_t email, const char *attac
     return error;
 }
 
-int store_content_read_head(const struct store_content *content, struct email_content *ret_head)
+int store_content_read_head(const struct store_content *content, struct email_head *ret_head)
 {
     const struct content_entry *entry = content_folder_find(&content->folder, CONTENT_HEAD, "");
     if (entry == NULL || entry->len > HEAD_MAX_BYTES)
         return -EIO;
-    return email_content_from_text(entry->bytes, entry->len, ret_head) == 0 ? 0 : -EIO;
+    return email_head_read(entry->bytes, entry->len, ret_head) == 0 ? 0 : -EIO;
 }
 
 /* ---------------------------------------------------------------- the probe */

@@ -124,7 +124,7 @@ static int prepare_answer(struct answer *answer, const struct tree_caller *calle
     struct store *store = answer->tree->store;
     uint32_t email = answer->target.email;
     g_autoptr(GPtrArray) own = g_ptr_array_new();
-    _cleanup_email_content_ struct email_content head = {0};
+    _cleanup_email_head_ struct email_head head = {0};
     struct store_content *content;
     struct email_view view;
     struct inbox_view inbox;

@@ -27,7 +27,7 @@ static void check_text(const struct content_entry *entry)
     FUZZ_CHECK(strstr(entry->bytes, "\u2028") == NULL && strstr(entry->bytes, "\u2029") == NULL);
 }
 
-static void check_answer(enum reply_kind kind, const struct email_content *head)
+static void check_answer(enum reply_kind kind, const struct email_head *head)
 {
     static const char text[] = "Hello.\n";
     static const char *const own[] = {"alice@x.example"};
@@ -46,21 +46,18 @@ static void check_answer(enum reply_kind kind, const struct email_content *head)
 
 static void check_head(const struct content_entry *entry)
 {
-    struct email_content head;
-    FUZZ_CHECK(email_content_from_text(entry->bytes, entry->len, &head) == 0);
+    struct email_head head;
+    FUZZ_CHECK(email_head_read(entry->bytes, entry->len, &head) == 0);
     for (enum reply_kind kind = REPLY_SENDER; kind <= REPLY_FORWARD; kind++)
         check_answer(kind, &head);
-    email_content_release(&head);
+    email_head_release(&head);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
-    struct email_content content;
     struct content_folder folder;
-    if (email_content_from_text((const char *)bytes, len, &content) != 0)
+    if (content_folder_read((const char *)bytes, len, &folder) != 0)
         return 0;
-    FUZZ_CHECK(content_folder_from_content(&content, &folder) == 0);
-    email_content_release(&content);
     g_autoptr(GHashTable) attachments = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     g_autoptr(GHashTable) previous = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (size_t i = 0; i < folder.len; i++) {

@@ -68,7 +68,7 @@ static const struct fake_part *find_part_locked(struct fake_service *fake, enum 
 /* ---------------------------------------------------------------- calls */
 
 void fake_get_content(struct mail_service *service, const struct content_query *query, struct cancel *cancel,
-                      struct email_content *ret_content, struct service_result *ret)
+                      struct content_folder *ret_content, struct service_result *ret)
 {
     struct fake_service *fake = fake_of(service);
     const struct fake_record call = {.text = query->email_id};
@@ -80,7 +80,7 @@ void fake_get_content(struct mail_service *service, const struct content_query *
         outcome = (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 200, .error = EFBIG};
         part = NULL;
     }
-    if (part != NULL && email_content_from_text(part->bytes, part->len, ret_content) != 0)
+    if (part != NULL && content_folder_read(part->bytes, part->len, ret_content) != 0)
         abort();
     fake_end_call_locked(fake, FAKE_GET_CONTENT, &outcome, ret);
 }

@@ -97,7 +97,7 @@ void fake_end_call_locked(struct fake_service *fake, enum fake_call call, const 
 
 /* The calls of fake_service_content.c. */
 void fake_get_content(struct mail_service *service, const struct content_query *query, struct cancel *cancel,
-                      struct email_content *ret_content, struct service_result *ret);
+                      struct content_folder *ret_content, struct service_result *ret);
 void fake_get_attachment(struct mail_service *service, const struct content_query *query,
                          const char *attachment_id, const struct content_target *target,
                          struct cancel *cancel, uint64_t *ret_len, struct service_result *ret);

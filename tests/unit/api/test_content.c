@@ -43,7 +43,7 @@ static enum service_outcome get_content(struct api_fixture *fixture, const char 
 {
     struct mail_service *service = service_of(fixture);
     const struct content_query query = {.email_id = id, .is_known_to_exist = is_known};
-    _cleanup_email_content_ struct email_content content = {0};
+    _cleanup_(content_folder_release) struct content_folder content = {0};
     struct service_result result;
     service->ops->get_content(service, &query, NULL, &content, &result);
     check_result(&result);
@@ -60,13 +60,13 @@ API_TEST(the_content_of_an_email_is_read)
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
     const struct content_query query = {.email_id = "e/1"};
-    _cleanup_email_content_ struct email_content content = {0};
+    _cleanup_(content_folder_release) struct content_folder content = {0};
     struct service_result result;
     push(fixture, 200, CONTENT);
     service->ops->get_content(service, &query, NULL, &content, &result);
     check_result(&result);
     assert_int_equal(result.outcome, SERVICE_OK);
-    assert_string_equal(content.plain_text.bytes, "hello");
+    assert_string_equal(content_folder_find(&content, CONTENT_TEXT, "body.txt")->bytes, "hello\n");
     assert_string_equal(target_of(fixture, 0), "/api/v1/email/e%2F1");
     assert_int_equal(get_capabilities(fixture).content, CAPABILITY_PRESENT);
     service_result_release(&result);
@@ -77,7 +77,7 @@ API_TEST(content_longer_than_the_maximum_is_refused)
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
     struct content_query query = {.email_id = "e/1", .max_bytes = strlen(CONTENT) - 1};
-    _cleanup_email_content_ struct email_content content = {0};
+    _cleanup_(content_folder_release) struct content_folder content = {0};
     struct service_result result;
     push(fixture, 200, CONTENT);
     service->ops->get_content(service, &query, NULL, &content, &result);
@@ -385,7 +385,7 @@ API_TEST(an_id_too_long_for_a_path_makes_no_request)
     memset(id, 'x', sizeof(id) - 1);
     id[sizeof(id) - 1] = '\0';
     for (int i = 0; i < 5; i++) {
-        _cleanup_email_content_ struct email_content content = {0};
+        _cleanup_(content_folder_release) struct content_folder content = {0};
         struct service_result result = {.outcome = SERVICE_OK};
         struct email_record record;
         uint64_t len;

@@ -15,11 +15,8 @@
 
 static struct content_folder folder_of(const char *json)
 {
-    struct email_content content;
     struct content_folder folder;
-    assert_int_equal(email_content_from_text(json, strlen(json), &content), 0);
-    assert_int_equal(content_folder_from_content(&content, &folder), 0);
-    email_content_release(&content);
+    assert_int_equal(content_folder_read(json, strlen(json), &folder), 0);
     return folder;
 }
 
@@ -231,5 +228,77 @@ TEST(each_earlier_email_of_the_thread_has_a_file)
     assert_string_equal(entry->id, "e-1");
     assert_string_equal(entry->bytes, "# Lunch");
     assert_int_equal(entry->date_ms, 1795168800000);
+    content_folder_release(&folder);
+}
+
+TEST(values_of_other_types_are_no_files)
+{
+    struct content_folder folder =
+        folder_of("{\"id\":7,\"plain_text\":null,\"html\":[1],\"prompt\":{},\"subject\":5,\"message_id\":{},"
+                  "\"attachments\":[{\"filename\":\"without an id\"},5,{\"id\":\"a\",\"filename\":"
+                  "\"x\\u0000y\"}],\"previous_emails\":[null,{\"id\":\"p\",\"date\":\"soon\","
+                  "\"previous_emails\":[{\"id\":\"q\"}]}]}");
+    assert_string_equal(folder.email_id, "7");
+    assert_null(folder.message_id);
+    assert_int_equal(folder.len, 3);
+    assert_non_null(content_folder_find(&folder, CONTENT_HEAD, ""));
+    assert_string_equal(content_folder_find(&folder, CONTENT_ATTACHMENT, "attachment")->id, "a");
+    assert_int_equal(folder.entries[2].kind, CONTENT_PREVIOUS);
+    assert_string_equal(folder.entries[2].id, "p");
+    assert_int_equal(folder.entries[2].date_ms, 0);
+    content_folder_release(&folder);
+}
+
+TEST(html_may_hold_nul_characters_or_be_empty)
+{
+    struct content_folder folder = folder_of("{\"html\":\"a\\u0000b\"}");
+    assert_int_equal(content_folder_find(&folder, CONTENT_TEXT, "body.html")->len, 3);
+    assert_memory_equal(content_folder_find(&folder, CONTENT_TEXT, "body.html")->bytes, "a\0b", 4);
+    content_folder_release(&folder);
+    folder = folder_of("{\"html\":\"\"}");
+    assert_string_equal(text_of(&folder, "body.html"), "");
+    content_folder_release(&folder);
+}
+
+TEST(half_a_surrogate_pair_becomes_a_replacement_character)
+{
+    struct content_folder folder = folder_of("{\"plain_text\":\"x\\ud83d\",\"html\":\"a\\u0000b\"}");
+    assert_string_equal(text_of(&folder, "body.txt"), "x\xef\xbf\xbd\n");
+    assert_int_equal(content_folder_find(&folder, CONTENT_TEXT, "body.html")->len, 3);
+    content_folder_release(&folder);
+}
+
+TEST(a_value_that_is_not_content_is_refused)
+{
+    static const struct {
+        const char *text;
+        int error;
+    } cases[] = {
+        {"", -EBADMSG},
+        {"[]", -EBADMSG},
+        {"null", -EBADMSG},
+        {"<html></html>", -EBADMSG},
+        {"{\"id\":\"e-1\",\"subject\":\"only a record\"}", -EBADMSG},
+        {"{\"plain_text\":\"a\"", -EBADMSG},
+        {"{\"plain_text\":\"a\"} x", -EBADMSG},
+        {"{\"plain_text\":\"\xff\"}", -EILSEQ},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct content_folder folder;
+        int error = content_folder_read(cases[i].text, strlen(cases[i].text), &folder);
+        if (error != cases[i].error)
+            fail_msg("%s: %d", cases[i].text, error);
+    }
+}
+
+TEST(the_number_of_attachments_is_bounded)
+{
+    _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(4 << 20);
+    strbuf_append_str(&json, "{\"attachments\":[{\"id\":\"a\"}");
+    for (int i = 0; i < CONTENT_ATTACHMENTS_MAX; i++)
+        strbuf_append_str(&json, ",{\"id\":\"b\"}");
+    strbuf_append_str(&json, "]}");
+    struct content_folder folder = folder_of(json.data);
+    assert_int_equal(folder.len, 1 + CONTENT_ATTACHMENTS_MAX); /* and the head */
     content_folder_release(&folder);
 }

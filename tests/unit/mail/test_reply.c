@@ -60,13 +60,13 @@ TEST(marks_before_subjects_are_not_doubled)
         {REPLY_SENDER, "\xff", "Re: \xef\xbf\xbd"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct email_content head = {.subject = cases[i].subject != NULL ? strdup(cases[i].subject) : NULL};
+        struct email_head head = {.subject = cases[i].subject != NULL ? strdup(cases[i].subject) : NULL};
         const struct reply_original original = {.email_id = "e1", .head = &head};
         _cleanup_free_ char *reply = NULL;
         assert_int_equal(0, reply_make(cases[i].kind, &original, &reply));
         _cleanup_json_ json_t *request = json_loads(reply, 0, NULL);
         assert_string_equal(cases[i].answer, json_string_value(json_object_get(request, "subject")));
-        email_content_release(&head);
+        email_head_release(&head);
     }
 }
 
@@ -102,7 +102,7 @@ static void fill(struct address_list *list, const char *addresses)
 static char *make(enum reply_kind kind, const char *from, const char *reply_to, const char *to,
                   const char *cc)
 {
-    struct email_content head = {.subject = strdup("Dinner")};
+    struct email_head head = {.subject = strdup("Dinner")};
     fill(&head.from, from);
     fill(&head.reply_to, reply_to);
     fill(&head.to, to);
@@ -114,7 +114,7 @@ static char *make(enum reply_kind kind, const char *from, const char *reply_to, 
                                             .own_addresses_len = ARRAY_LEN(own)};
     char *reply = NULL;
     assert_int_equal(0, reply_make(kind, &original, &reply));
-    email_content_release(&head);
+    email_head_release(&head);
     return reply;
 }
 
@@ -384,7 +384,7 @@ TEST(an_answer_to_too_many_recipients_is_refused)
 {
     _cleanup_(cleanup_draft_free) struct draft *draft = NULL;
     _cleanup_free_ char *reason = NULL;
-    struct email_content head = {0};
+    struct email_head head = {0};
     for (unsigned int i = 0; i < 50 * 1000; i++) {
         char address[50];
         snprintf(address, sizeof(address), "user%u@x.example", i);
@@ -394,7 +394,7 @@ TEST(an_answer_to_too_many_recipients_is_refused)
     const struct reply_original original = {.email_id = "e1", .inbox_address = own[0], .head = &head};
     _cleanup_free_ char *reply = NULL;
     assert_int_equal(0, reply_make(REPLY_ALL, &original, &reply));
-    email_content_release(&head);
+    email_head_release(&head);
     assert_int_equal(-EMSGSIZE, draft_parse("Yes.\n", 5, reply, &draft, &reason));
     assert_string_equal("more than 1000 recipients", reason);
     free(TAKE_PTR(reason));

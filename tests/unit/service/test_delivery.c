@@ -12,7 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
-#include "mail/email_content.h"
+#include "mail/content_folder.h"
 #include "mail/email_record.h"
 #include "service/delivery.h"
 #include "service/tables.h"
@@ -734,15 +734,15 @@ static void write_largest_message(struct strbuf *out, int number)
 }
 
 /* Reads the content with the limits of inboxfs. */
-static struct email_content read_largest_content(const struct fixture *fixture, const json_t *email)
+static struct content_folder read_largest_content(const struct fixture *fixture, const json_t *email)
 {
     char target[256];
     struct http_answer answer;
     snprintf(target, sizeof(target), "/api/v1/email/%s", text_of(email, "id"));
     http_client_request(&fixture->client, "GET", target, "", NULL, 0, &answer);
     assert_int_equal(200, answer.status);
-    struct email_content content = {0};
-    int error = email_content_from_text(answer.body, answer.body_len, &content);
+    struct content_folder content = {0};
+    int error = content_folder_read(answer.body, answer.body_len, &content);
     if (error != 0)
         fail_msg("a content of %zu bytes: %s", answer.body_len, strerror(-error));
     http_answer_release(&answer);
@@ -763,10 +763,13 @@ TEST_WITH(inboxfs_can_read_a_content_with_the_longest_texts, fixture_set_up, fix
         deliver(fixture, BOB, raw.data);
     }
     json_t *email = newest_email(fixture, bob, "");
-    struct email_content content = read_largest_content(fixture, email);
-    assert_int_equal(1, content.previous_emails_len);
-    assert_string_equal("<1@x>", content.previous_emails[0].message_id);
-    email_content_release(&content);
+    struct content_folder content = read_largest_content(fixture, email);
+    size_t earlier = 0;
+    for (size_t i = 0; i < content.len; i++)
+        earlier += content.entries[i].kind == CONTENT_PREVIOUS;
+    assert_int_equal(1, earlier);
+    assert_string_equal("<2@x>", content.message_id);
+    content_folder_release(&content);
     json_decref(email);
     free(bob);
 }

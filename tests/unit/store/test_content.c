@@ -1054,7 +1054,7 @@ TEST(the_headers_for_a_reply_are_stored_with_the_content)
                              "\"reply_to_addresses\":[{\"address\":\"a@b.example\",\"name\":\"A\"}]}");
     start_and_sync(&fixture);
     assert_int_equal(store_content_get(fixture.store, find(&fixture, "00000000-in-1"), NULL, &content), 0);
-    _cleanup_email_content_ struct email_content head = {0};
+    _cleanup_email_head_ struct email_head head = {0};
     assert_int_equal(store_content_read_head(content, &head), 0);
     assert_string_equal(head.subject, "Hi");
     assert_string_equal(head.reply_to.items[0].name, "A");

@@ -1,0 +1,86 @@
+/* SPDX-License-Identifier: MIT */
+/*
+ * Reads the addresses of an email as services write them: as objects, as texts, or as texts of headers.
+ */
+#include "mail/email_head.h"
+
+#include <errno.h>
+#include <glib.h>
+#include <string.h>
+
+#include "mail/json_value.h"
+
+/* Keeps the first unusable text, for an error message. U+FFFD marks a cut: no address may contain it, so the
+ * cut text cannot be read as an address later. */
+static void note_unusable(const char *text, size_t len, struct address_list *list)
+{
+    enum {
+        MAX_BYTES = 1000
+    };
+    size_t kept = strnlen(text, len < MAX_BYTES ? len : MAX_BYTES);
+    g_autofree char *valid = g_utf8_make_valid(text, (gssize)kept);
+    if (list->unusable == NULL)
+        list->unusable = g_strconcat(valid, kept < len ? "\uFFFD" : "", NULL);
+}
+
+static int add_address(const json_t *value, struct address_list *list)
+{
+    const json_t *address = json_is_object(value) ? json_object_get(value, "address") : value;
+    const char *text = json_string_value(address);
+    const char *name = json_string_value(json_object_get(value, "name"));
+    size_t len = json_string_length(address);
+    if (text == NULL)
+        return 0;
+    bool has_nul = strlen(text) != len;
+    if (!has_nul && address_is_valid(text))
+        return address_list_append(list, text, name != NULL && address_name_is_valid(name) ? name : NULL);
+
+    /* Some services send the text of the header: "Bob <bob@x.example>", "undisclosed-recipients:;". */
+    int error = has_nul ? -EBADMSG : address_list_parse(list, text, NULL, NULL);
+    if (error != -EBADMSG && error != -EMSGSIZE)
+        return error;
+    note_unusable(text, len, list);
+    return 0;
+}
+
+/* The value is one address or an array of them. */
+static int read_addresses(const json_t *value, struct address_list *list)
+{
+    int error = json_is_array(value) ? 0 : add_address(value, list);
+    for (size_t i = 0; i < json_array_size(value) && error == 0; i++)
+        error = add_address(json_array_get(value, i), list);
+    return error;
+}
+
+int email_head_read(const char *json, size_t len, struct email_head *ret_head)
+{
+    _cleanup_json_ json_t *object = NULL;
+    int error = json_value_read(json, len, 0, &object);
+    if (error == 0 && !json_is_object(object))
+        error = -EBADMSG;
+    _cleanup_email_head_ struct email_head head = {0};
+    if (error == 0)
+        error = read_addresses(json_object_get(object, "from_address"), &head.from);
+    if (error == 0)
+        error = read_addresses(json_object_get(object, "to_addresses"), &head.to);
+    if (error == 0)
+        error = read_addresses(json_object_get(object, "cc_addresses"), &head.cc);
+    if (error == 0)
+        error = read_addresses(json_object_get(object, "reply_to_addresses"), &head.reply_to);
+    if (error != 0)
+        return error;
+    head.subject = g_strdup(json_value_text(json_object_get(object, "subject")));
+    *ret_head = head;
+    head = (struct email_head){0};
+    return 0;
+}
+
+void email_head_release(struct email_head *head)
+{
+    g_free(head->subject);
+    address_list_release(&head->from);
+    address_list_release(&head->to);
+    address_list_release(&head->cc);
+    address_list_release(&head->reply_to);
+    *head = (struct email_head){0};
+}
