@@ -205,8 +205,14 @@ int change_reserve(struct outbox *outbox, struct change *changes, size_t len)
     return error;
 }
 
-int row_format_receipt(const struct row *row, const char *request, struct strbuf *out)
+int outbox_format_receipt(struct outbox *outbox, const struct row *row, struct strbuf *out)
 {
+    _cleanup_free_ char *request = NULL;
+    if (row->kind == ITEM_MESSAGE && row->attempts > 0) {
+        int error = spool_read_request(outbox->spool, row->number, &request);
+        if (error != 0)
+            return error;
+    }
     const struct receipt receipt = {
         .state = item_states[row->state].name,
         .kind = item_kind_name(row->kind),
@@ -223,16 +229,7 @@ int row_format_receipt(const struct row *row, const char *request, struct strbuf
     return receipt_format(&receipt, out);
 }
 
-int outbox_format_receipt(struct outbox *outbox, const struct row *row, struct strbuf *out)
-{
-    _cleanup_free_ char *request = NULL;
-    int error = 0;
-    if (row->kind == ITEM_MESSAGE && row->attempts > 0)
-        error = spool_read_request(outbox->spool, row->number, &request);
-    return error != 0 ? error : row_format_receipt(row, request, out);
-}
-
-static int measure_receipt(struct outbox *outbox, struct row *row)
+int outbox_measure_receipt(struct outbox *outbox, struct row *row)
 {
     _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
     int error = item_states[row->state].has_receipt ? outbox_format_receipt(outbox, row, &receipt) : 0;
@@ -262,7 +259,7 @@ int change_save(struct outbox *outbox, struct change *changes, size_t len)
     int error = 0;
     for (size_t i = 0; i < len; i++) {
         is_forced = is_forced && changes[i].is_forced;
-        error = error != 0 ? error : measure_receipt(outbox, &changes[i].next);
+        error = error != 0 ? error : outbox_measure_receipt(outbox, &changes[i].next);
     }
     error = error != 0 ? error : spool_begin(outbox->spool, &turn);
     if (error == 0) {

@@ -149,10 +149,11 @@ void change_forget(struct outbox *outbox, struct item *item);
 /* Tries to save one unsaved row. Waits for the disk. Returns true if a row was saved. */
 bool change_save_again(struct outbox *outbox);
 
-/* Appends the receipt of a row to `out`. Returns 0 or the buffer's error. */
-int row_format_receipt(const struct row *row, const char *request, struct strbuf *out);
-/* Appends the receipt with the request that was recorded at the last attempt. Waits for the disk. */
+/* Appends the receipt of a row, with the request that was recorded at the last attempt. Waits for the disk.
+ * Returns 0, the disk's error, or the buffer's. */
 int outbox_format_receipt(struct outbox *outbox, const struct row *row, struct strbuf *out);
+/* Sets row->receipt_bytes. Waits for the disk. */
+int outbox_measure_receipt(struct outbox *outbox, struct row *row);
 
 /* ---------------------------------------------------------------- settling */
 

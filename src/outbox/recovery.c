@@ -46,6 +46,10 @@ static int load_row(void *context, struct row *row)
         g_array_append_val(recovery->lost, row->number);
     if (error != 0)
         return error == -ENOENT ? 0 : error;
+    if (row->receipt_bytes == 0) /* a row of version 0.2 */
+        error = outbox_measure_receipt(outbox, row);
+    if (error != 0)
+        return error;
     add_content(recovery, row->number);
     spool_skip_number(outbox->spool, row->position);
     for (size_t i = 0; i < row->pieces_len; i++)

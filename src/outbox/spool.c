@@ -230,11 +230,6 @@ int spool_save_pool_id(struct connection *turn, const struct piece *piece)
                                "");
 }
 
-int spool_set_taken_over(struct connection *turn)
-{
-    return query_execute(turn, "UPDATE spool SET is_taken_over = 1", "");
-}
-
 char *spool_find_pool_id(struct spool *spool, const char *digest, const char *name)
 {
     _cleanup_reader_ struct connection *reader = NULL;

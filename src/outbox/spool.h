@@ -74,9 +74,6 @@ int spool_read_head(struct spool *spool, struct spool_head *ret);
  * of the row's members, and sets them to NULL. An error of `visit` ends the walk and is returned. */
 int spool_load(struct spool *spool, int (*visit)(void *context, struct row *row), void *context);
 
-/* In a turn: records that the older files were converted. */
-int spool_set_taken_over(struct connection *turn);
-
 /* ---------------------------------------------------------------- contents */
 
 /* Opens a content; `flags` as open(2). The caller closes *ret_fd. A new file's name is not durable. */
