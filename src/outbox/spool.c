@@ -25,7 +25,6 @@
 #define VERSION_FILE "version"
 #define QUARANTINE "quarantine"
 #define DATABASE_NAME "outbox.sqlite3"
-#define COPY_SUFFIX ".new"
 
 /* ================================================================ the database */
 
@@ -350,7 +349,7 @@ int spool_load(struct spool *spool, int (*visit)(void *context, struct row *row)
 
 enum {
     NAME_SIZE = 32,
-    COPY_BYTES = 64 * 1024,
+    COPY_MAX_BYTES = 256 * 1024 * 1024, /* no content is longer */
     QUARANTINE_TRIES = 1000,
 };
 
@@ -390,42 +389,18 @@ int spool_sync_names(struct spool *spool)
     return file_sync(spool->dir_fd);
 }
 
-static int copy_bytes(int from, int to)
-{
-    _cleanup_free_ char *block = malloc(COPY_BYTES);
-    ssize_t len = block == NULL ? -ENOMEM : 1;
-    for (off_t at = 0; len > 0; at += len) {
-        len = file_pread_all(from, block, COPY_BYTES, at);
-        int error = len > 0 ? file_pwrite_all(to, block, (size_t)len, at) : 0;
-        if (error != 0)
-            return error;
-    }
-    return (int)len;
-}
-
-/* Makes a durable copy under a temporary name, and renames this copy to the content `to`. */
+/* Makes a durable copy, which appears whole, with the times of the content. */
 static int copy_content(struct spool *spool, uint64_t number, uint64_t to)
 {
-    char unfinished[NAME_SIZE + sizeof(COPY_SUFFIX)];
     struct stat status;
-    snprintf(unfinished, sizeof(unfinished), "%s" COPY_SUFFIX, name_of(to).string);
-    _cleanup_close_ int from =
-        openat(spool->dir_fd, name_of(number).string, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
-    if (from < 0 || fstat(from, &status) != 0)
-        return -errno;
-    _cleanup_close_ int copy =
-        openat(spool->dir_fd, unfinished, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (copy < 0)
-        return -errno;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    int error = spool_stat_content(spool, number, &status);
+    error = error != 0 ? error : spool_read_content(spool, number, COPY_MAX_BYTES, &bytes, &len);
+    error = error != 0 ? error : file_replace_lazily_at(spool->dir_fd, name_of(to).string, bytes, len, 0600);
     const struct timespec times[2] = {status.st_atim, status.st_mtim};
-    int error = copy_bytes(from, copy);
-    if (error == 0 && futimens(copy, times) != 0)
-        error = -errno;
-    error = error != 0 ? error : file_sync(copy);
-    if (error == 0 && renameat(spool->dir_fd, unfinished, spool->dir_fd, name_of(to).string) != 0)
-        error = -errno;
-    if (error != 0)
-        unlinkat(spool->dir_fd, unfinished, 0);
+    if (error == 0)
+        (void)utimensat(spool->dir_fd, name_of(to).string, times, AT_SYMLINK_NOFOLLOW);
     return error;
 }
 
