@@ -46,8 +46,8 @@ static int load_row(void *context, struct row *row)
         g_array_append_val(recovery->lost, row->number);
     if (error != 0)
         return error == -ENOENT ? 0 : error;
-    if (row->receipt_bytes == 0) /* a row of version 0.2 */
-        error = outbox_measure_receipt(outbox, row);
+    bool is_measured = row->receipt_bytes > 0 || !item_states[row->state].has_receipt;
+    error = is_measured ? 0 : outbox_measure_receipt(outbox, row); /* a row of version 0.2 */
     if (error != 0)
         return error;
     add_content(recovery, row->number);
@@ -62,6 +62,8 @@ static int load_row(void *context, struct row *row)
     item->size = status.st_size;
     item->mtime = status.st_mtim;
     item->file.is_durable = true;
+    item->is_unsaved = !is_measured;
+    outbox->unsaved += item->is_unsaved;
     if (item->row.position > outbox->last_position)
         outbox->last_position = item->row.position;
     item_table_add(&outbox->table, item);
@@ -69,23 +71,30 @@ static int load_row(void *context, struct row *row)
     return 0;
 }
 
-static int drop_lost(struct recovery *recovery)
+static struct item *item_at(const struct recovery *recovery, guint index)
+{
+    return g_ptr_array_index(recovery->items, index);
+}
+
+/* Removes the rows without content, and saves those whose receipt was measured. */
+static int repair_rows(struct recovery *recovery)
 {
     struct connection *turn;
     struct spool *spool = recovery->outbox->spool;
-    if (recovery->lost->len == 0)
+    if (recovery->lost->len == 0 && recovery->outbox->unsaved == 0)
         return 0;
     int error = spool_begin(spool, &turn);
     if (error != 0)
         return error;
     for (guint i = 0; i < recovery->lost->len && error == 0; i++)
         error = spool_remove_row(turn, g_array_index(recovery->lost, uint64_t, i));
+    for (guint i = 0; i < recovery->items->len && error == 0; i++) {
+        struct item *item = item_at(recovery, i);
+        error = item->is_unsaved ? spool_save_row(turn, &item->row) : 0;
+        item->is_unsaved = false;
+    }
+    recovery->outbox->unsaved = 0;
     return spool_end(spool, turn, error);
-}
-
-static struct item *item_at(const struct recovery *recovery, guint index)
-{
-    return g_ptr_array_index(recovery->items, index);
 }
 
 /* Removes the replaced items that the last run did not remove after it had moved their replacements in. */
@@ -179,7 +188,7 @@ static int recover(struct recovery *recovery)
 {
     struct outbox *outbox = recovery->outbox;
     int error = spool_load(outbox->spool, load_row, recovery);
-    error = error != 0 ? error : drop_lost(recovery);
+    error = error != 0 ? error : repair_rows(recovery);
     error = error != 0 ? error : drop_replaced(recovery);
     error = error != 0 ? error : spool_scan(outbox->spool, sweep_file, recovery);
     error = error != 0 ? error : show_all(recovery);
