@@ -169,15 +169,16 @@ static int reserve_locked(struct outbox *outbox, struct change *changes, size_t 
     struct change *change = &changes[at];
     enum outbox_folder folder = item_state_folder(change->next.state, change->next.kind);
     const char *old_name = change->item->row.name;
+    bool is_new = change->item->row.state == ITEM_GONE;
     if (!item_state_may_follow(change->item->row.state, change->next.state)) {
         log_error("an item of the spool cannot go from one state to the other (%d to %d)",
                   change->item->row.state, change->next.state);
         return -EPERM;
     }
     if (folder == OUTBOX_FOLDER_NONE ||
-        (!change->is_new && folder == item_folder(change->item) && strcmp(change->next.name, old_name) == 0))
+        (!is_new && folder == item_folder(change->item) && strcmp(change->next.name, old_name) == 0))
         return 0;
-    bool is_new_answer = change->is_new && change->next.reply_template != NULL;
+    bool is_new_answer = is_new && change->next.reply_template != NULL;
     if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED || is_new_answer) {
         char *name = item_table_choose_name(&outbox->table, folder, change->next.name);
         if (name == NULL)
@@ -194,7 +195,7 @@ static int reserve_locked(struct outbox *outbox, struct change *changes, size_t 
     return 0;
 }
 
-int change_reserve(struct outbox *outbox, struct change *changes, size_t len)
+static int reserve_names(struct outbox *outbox, struct change *changes, size_t len)
 {
     LOCK_GUARD(&outbox->lock);
     int error = 0;
@@ -237,6 +238,12 @@ int outbox_measure_receipt(struct outbox *outbox, struct row *row)
     return error;
 }
 
+/* A message that may have been sent counts once, for the day of its first such attempt. */
+static bool is_counted(const struct change *change)
+{
+    return change->item->row.quota_day == 0 && change->next.quota_day != 0;
+}
+
 static int save_change(struct connection *turn, const struct change *change)
 {
     const struct row *row = &change->next;
@@ -245,14 +252,14 @@ static int save_change(struct connection *turn, const struct change *change)
     int error = spool_save_row(turn, row);
     if (error == 0 && row->state == ITEM_SENDING)
         error = spool_save_request(turn, row->number, change->request);
-    if (error == 0 && change->is_counted)
+    if (error == 0 && is_counted(change))
         error = spool_count_sent(turn, row->quota_day);
     if (error == 0 && change->pooled != NULL)
         error = spool_save_pool_id(turn, change->pooled);
     return error;
 }
 
-int change_save(struct outbox *outbox, struct change *changes, size_t len)
+static int save_changes(struct outbox *outbox, struct change *changes, size_t len)
 {
     struct connection *turn;
     bool is_forced = len > 0;
@@ -337,14 +344,21 @@ static void schedule_item_locked(struct outbox *outbox, struct item *item, const
         backoff_reset(&schedule->backoff);
 }
 
+static bool is_settled(enum item_state state)
+{
+    return item_states[state].has_receipt && !item_states[state].is_unsettled;
+}
+
 static void apply_change_locked(struct outbox *outbox, struct change *change)
 {
     struct item *item = change->item;
     enum item_state from = item->row.state;
-    if (change->is_new)
+    if (from == ITEM_GONE)
         item_table_add(&outbox->table, item_ref(item));
     else
         hide_locked(outbox, item);
+    if (is_counted(change))
+        quota_count(&outbox->quota, change->next.quota_day);
     struct row old = item->row;
     item->row = change->next;
     change->next = old; /* released with the change */
@@ -361,9 +375,7 @@ static void apply_change_locked(struct outbox *outbox, struct change *change)
         item->failure = item_folder(item) == OUTBOX_FOLDER_FAILED ? ++outbox->failures : 0;
         item->is_failure_reported = false;
     }
-    outbox->events_due += change->is_settling;
-    if (change->is_counted)
-        quota_count(&outbox->quota, item->row.quota_day);
+    outbox->events_due += is_settled(item->row.state);
     send_queue_place(&outbox->queue, item);
     pthread_cond_broadcast(&outbox->work_arrived);
     if (item->row.kind == ITEM_ATTACHMENT && item->row.state != ITEM_WRITING)
@@ -377,13 +389,12 @@ static void notify_move(struct outbox *outbox, const struct change *change)
     const struct outbox_listener *listener = &outbox->config.listener;
     const struct row *old = &change->next; /* apply_change_locked() put the old row there */
     enum outbox_folder from = item_state_folder(old->state, old->kind);
-    if (!change->is_settling || listener->item_moved == NULL || from == OUTBOX_FOLDER_NONE)
-        return;
     pthread_mutex_lock(&outbox->lock);
+    bool is_moved = is_settled(change->item->row.state);
     enum outbox_folder to = item_folder(change->item);
-    _cleanup_free_ char *name = strdup(change->item->row.name);
+    _cleanup_free_ char *name = is_moved ? strdup(change->item->row.name) : NULL;
     pthread_mutex_unlock(&outbox->lock);
-    if (name == NULL || to == OUTBOX_FOLDER_NONE)
+    if (name == NULL || listener->item_moved == NULL || from == OUTBOX_FOLDER_NONE)
         return;
     if (strcmp(old->name, name) != 0)
         listener->item_moved(listener->context, old->name, from, from);
@@ -391,7 +402,7 @@ static void notify_move(struct outbox *outbox, const struct change *change)
 }
 
 /* Removes items first, because other changes take their names. */
-void change_apply(struct outbox *outbox, struct change *changes, size_t len)
+static void apply_changes(struct outbox *outbox, struct change *changes, size_t len)
 {
     pthread_mutex_lock(&outbox->lock);
     for (size_t i = 0; i < len; i++)
@@ -404,7 +415,7 @@ void change_apply(struct outbox *outbox, struct change *changes, size_t len)
     pthread_mutex_unlock(&outbox->lock);
     for (size_t i = 0; i < len; i++) {
         const struct item *item = changes[i].item;
-        if (changes[i].is_new || changes[i].next.state != ITEM_GONE) {
+        if (item->row.state != ITEM_GONE) {
             notify_move(outbox, &changes[i]);
             continue;
         }
@@ -414,23 +425,33 @@ void change_apply(struct outbox *outbox, struct change *changes, size_t len)
     }
 }
 
-void change_undo(struct outbox *outbox, const struct change *change)
+/* Removes the row of a new item whose content could not be placed. */
+static void undo_new_row(struct outbox *outbox, uint64_t number)
 {
     struct connection *turn;
     int error = spool_begin(outbox->spool, &turn);
     if (error == 0)
-        error = spool_end(outbox->spool, turn, spool_remove_row(turn, change->item->number));
+        error = spool_end(outbox->spool, turn, spool_remove_row(turn, number));
     if (error != 0) /* the next start drops the row, which has no content */
         log_error("the spool could not take back a hand-in that failed: %s", strerror(-error));
 }
 
 int change_commit(struct outbox *outbox, struct change *changes, size_t len)
 {
-    int error = change_reserve(outbox, changes, len);
-    error = error != 0 ? error : change_save(outbox, changes, len);
-    if (error == 0)
-        change_apply(outbox, changes, len);
-    return error;
+    size_t first = changes->place != NULL ? 1 : len;
+    int error = reserve_names(outbox, changes, len);
+    error = error != 0 ? error : save_changes(outbox, changes, first);
+    if (error == 0 && changes->place != NULL) {
+        error = changes->place(changes->context);
+        if (error != 0)
+            undo_new_row(outbox, changes->item->number);
+    }
+    if (error != 0)
+        return error;
+    if (first < len && save_changes(outbox, changes + first, len - first) != 0)
+        log_warning("the spool could not remove what was replaced, which the next start will do");
+    apply_changes(outbox, changes, len);
+    return 0;
 }
 
 /* If the row cannot be removed (full disk), removes the content: then the next start drops the row. */
@@ -438,22 +459,13 @@ int change_remove(struct outbox *outbox, struct item *item)
 {
     struct change change;
     int error = change_begin(&change, item, ITEM_GONE);
-    error = error != 0 ? error : change_commit(outbox, &change, 1);
+    if (error == 0 && (error = change_commit(outbox, &change, 1)) != 0) {
+        int left = spool_unlink_content(outbox->spool, item->number);
+        change.is_forced = left == 0 || left == -ENOENT;
+        error = change.is_forced ? change_commit(outbox, &change, 1) : error;
+    }
     change_release(outbox, &change);
-    if (error == 0 || error == -ENOMEM || spool_unlink_content(outbox->spool, item->number) != 0)
-        return error;
-    change_forget(outbox, item);
-    return 0;
-}
-
-void change_forget(struct outbox *outbox, struct item *item)
-{
-    struct change change;
-    int error = change_begin(&change, item, ITEM_GONE);
-    change.is_forced = true;
-    if (error == 0)
-        change_commit(outbox, &change, 1);
-    change_release(outbox, &change);
+    return error;
 }
 
 bool change_save_again(struct outbox *outbox)
@@ -501,12 +513,10 @@ int change_begin_settling(struct change *change, struct item *item, enum item_st
     return error;
 }
 
-/* A message that may have been sent counts once, for the day of its first such attempt. */
-static void count_sent_once(struct outbox *outbox, struct change *change)
+static void count_sent(struct outbox *outbox, struct row *next)
 {
-    change->is_counted = change->next.quota_day == 0;
-    if (change->is_counted)
-        change->next.quota_day = quota_day_of(outbox_realtime_ms(outbox));
+    if (next->quota_day == 0)
+        next->quota_day = quota_day_of(outbox_realtime_ms(outbox));
 }
 
 /* Commits the change, unless `error` says that it could not be begun. Publishes the event if the change
@@ -515,14 +525,13 @@ static void commit_settling(struct outbox *outbox, struct change *change, int er
 {
     struct item *item = change->item;
     enum item_state state = change->next.state;
-    change->is_settling = item_states[state].has_receipt && !item_states[state].is_unsettled;
-    if (change->is_settling) {
+    if (is_settled(state)) {
         change->next.finished_ms = outbox_realtime_ms(outbox);
         for (size_t i = 0; i < change->next.pieces_len; i++)
             change->next.pieces[i].content = 0; /* a settled message does not need its attachments */
     }
-    bool is_settled = error == 0 && change_commit(outbox, change, 1) == 0 && change->is_settling;
-    if (is_settled) {
+    bool has_event = error == 0 && change_commit(outbox, change, 1) == 0 && is_settled(state);
+    if (has_event) {
         const struct row *row = &item->row; /* no other thread changes the row during the claim */
         enum event_kind event = state == ITEM_SENT       ? EVENT_SENT
                                 : state == ITEM_UPLOADED ? EVENT_UPLOADED
@@ -531,7 +540,7 @@ static void commit_settling(struct outbox *outbox, struct change *change, int er
     }
     change_release(outbox, change);
     LOCK_GUARD(&outbox->lock);
-    outbox->events_due -= is_settled;
+    outbox->events_due -= has_event;
     pthread_cond_broadcast(&outbox->changed);
 }
 
@@ -557,7 +566,7 @@ void settle_accepted(struct outbox *outbox, struct item *item, int http_status, 
         change_begin_settling(&change, item, is_message ? ITEM_SENT : ITEM_UPLOADED, http_status, NULL);
     error = error != 0 ? error : row_set_string(&change.next.id, id);
     if (is_message) {
-        count_sent_once(outbox, &change);
+        count_sent(outbox, &change.next);
     } else {
         change.next.attempts++;
         memcpy(piece.digest, item->row.digest, sizeof(piece.digest));
@@ -577,6 +586,6 @@ void settle_unknown(struct outbox *outbox, struct item *item, int http_status, c
     int error = change_begin_settling(&change, item, is_repeated ? ITEM_QUEUED : ITEM_UNKNOWN, http_status,
                                       is_repeated ? detail : reason);
     change.next.may_have_been_sent = change.next.may_have_been_sent || is_repeated;
-    count_sent_once(outbox, &change);
+    count_sent(outbox, &change.next);
     commit_settling(outbox, &change, error);
 }

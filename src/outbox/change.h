@@ -103,16 +103,17 @@ bool claim_would_wait_locked(struct item *item);
 /* ================================================================ changes */
 
 struct change {
-    struct item *item;   /* claimed, or new; NULL if nothing changes. A new item gets the table's reference */
+    struct item *item;   /* claimed, or new (ITEM_GONE); NULL if nothing changes */
     struct row next;     /* the new row, owned; next.state is ITEM_GONE if the item is removed */
     const char *request; /* in ITEM_SENDING, the request to record, borrowed; NULL if it is too long */
-    bool is_new;         /* the item is in no table yet */
     bool is_forced;      /* the service answered already: the items in memory are updated even if the disk
                             fails */
-    bool is_settling;    /* settles the item: an event and a call of the listener follow */
-    bool is_counted;     /* adds one to the count of emails sent on next.quota_day */
     const struct piece *pooled; /* a file that the pool now has, borrowed; or NULL */
     uint64_t awaits; /* in ITEM_WAITING, the number of the unfinished attachment (schedule.awaits); else 0 */
+
+    /* Of a new item: makes or moves in the content, after the row is saved and before the item is shown. */
+    int (*place)(void *context);
+    void *context;
 
     /* set by the steps of a commit */
     enum outbox_folder reserved; /* the folder in which next.name is reserved, or OUTBOX_FOLDER_NONE */
@@ -126,25 +127,16 @@ int change_begin(struct change *change, struct item *item, enum item_state state
  * uncommitted change. Waits for the disk. */
 void change_release(struct outbox *outbox, struct change *change);
 
-/* Commits all changes in one turn, or none. The caller holds no lock. Waits for the disk. In sent/ and
- * failed/, and for a new answer, a taken name gets a number. Returns 0; -EEXIST: another item, which no
- * change removes, has the name; -ENOMEM; -EPERM: item.c forbids the new state; or the disk's error. */
+/* Commits all changes in one turn, or none. If the first has `place`, a second turn saves the others, after
+ * the content is placed: if only that turn fails, the next start repeats it (row.replaces). The caller holds
+ * no lock. Waits for the disk. In sent/ and failed/, and for a new answer, a taken name gets a number.
+ * Returns 0; -EEXIST: another item, which no change removes, has the name; -ENOMEM; -EPERM: item.c forbids
+ * the new state; an error of `place`; or the disk's error. */
 int change_commit(struct outbox *outbox, struct change *changes, size_t len);
 
-/* The steps of a commit, for an item whose file is created or moved in before the item is shown: reserve the
- * names in memory; save the rows durably; update the items in memory. change_undo() removes a saved new item
- * from the disk. */
-int change_reserve(struct outbox *outbox, struct change *changes, size_t len);
-int change_save(struct outbox *outbox, struct change *changes, size_t len);
-void change_apply(struct outbox *outbox, struct change *changes, size_t len);
-void change_undo(struct outbox *outbox, const struct change *change);
-
-/* Removes a claimed item, and keeps the claim. Waits for the disk. Returns 0; or -ENOMEM or the disk's error,
- * with the item unchanged. */
+/* Removes a claimed item, whose content may be moved out already, and keeps the claim. Waits for the disk.
+ * Returns 0; or -ENOMEM or the disk's error, with the item unchanged. */
 int change_remove(struct outbox *outbox, struct item *item);
-/* Removes an item whose content was moved out, even if the disk fails: the next start drops a row without
- * content. */
-void change_forget(struct outbox *outbox, struct item *item);
 
 /* Tries to save one unsaved row. Waits for the disk. Returns true if a row was saved. */
 bool change_save_again(struct outbox *outbox);

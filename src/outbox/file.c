@@ -318,27 +318,24 @@ void outbox_abandon(struct outbox_handle *handle)
     free(handle);
 }
 
-/* Saves the row before it creates the content: the next start drops a row without content. */
-static int create_content(struct outbox_handle *handle, const char *name, const char *reply_template)
+static int create_content(void *context)
 {
-    struct outbox *outbox = handle->outbox;
+    struct outbox_handle *handle = context;
+    crash_point("created");
+    return spool_open_content(handle->outbox->spool, handle->item->number, O_RDWR | O_CREAT | O_EXCL,
+                              &handle->fd);
+}
+
+static int create_item(struct outbox_handle *handle, const char *name, const char *reply_template)
+{
     struct change change;
     int error = change_begin(&change, handle->item, ITEM_WRITING);
-    change.is_new = true;
+    change.place = create_content;
+    change.context = handle;
     error = error != 0 ? error : row_set_string(&change.next.name, name);
     error = error != 0 ? error : row_set_string(&change.next.reply_template, reply_template);
-    error = error != 0 ? error : change_reserve(outbox, &change, 1);
-    error = error != 0 ? error : change_save(outbox, &change, 1);
-    crash_point("created");
-    if (error == 0) {
-        error =
-            spool_open_content(outbox->spool, handle->item->number, O_RDWR | O_CREAT | O_EXCL, &handle->fd);
-        if (error == 0)
-            change_apply(outbox, &change, 1);
-        else
-            change_undo(outbox, &change);
-    }
-    change_release(outbox, &change);
+    error = error != 0 ? error : change_commit(handle->outbox, &change, 1);
+    change_release(handle->outbox, &change);
     return error;
 }
 
@@ -362,7 +359,7 @@ int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *
         handle->open_number = ++item->file.opens;
         item->file.writers = 1;
         item->session = handle->session;
-        error = create_content(handle, name, reply_template);
+        error = create_item(handle, name, reply_template);
     }
     if (error != 0) {
         outbox_abandon(handle);

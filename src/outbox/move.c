@@ -29,67 +29,69 @@ static int errno_for_mv(int error)
 
 /* ================================================================ the item to replace */
 
-#define REASON_EXISTS "there is a file of this name already"
-#define REASON_TARGET_BUSY                                                                            \
-    "the message in its place is being sent, or may have been sent: it cannot be replaced until its " \
-    "outcome is known"
+struct renaming {
+    struct outbox *outbox;
+    enum outbox_folder to;
+    const char *new_name;
+    bool is_exclusive;   /* RENAME_NOREPLACE */
+    pid_t session;       /* the session of the program that renames */
+    struct item *item;   /* claimed, or new */
+    struct item *target; /* claimed: the item that has the new name; or NULL */
+    char *reason;        /* why the rename is refused, owned; or NULL */
+};
 
-/* Claims the item that has the name now, if a rename may replace it. *ret_target is NULL if the name is free.
- * Returns 0; -EEXIST; -EBUSY: the message is at the service, or may have been sent; -EAGAIN: the caller would
- * have to wait for the claim. */
-static int claim_target_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
-                               bool is_exclusive, struct item **ret_target)
+/* Claims the item that has the new name, if the rename may replace it. Returns 0; -EEXIST; -EBUSY: the
+ * message is at the service, or may have been sent; -EAGAIN: the caller would have to wait for the claim. */
+static int claim_target_locked(struct renaming *renaming)
 {
-    struct item *item = item_table_find(&outbox->table, folder, name);
-    *ret_target = NULL;
-    if (item == NULL)
-        return item_table_is_taken(&outbox->table, folder, name) ? -EAGAIN : 0;
-    if (is_exclusive)
-        return -EEXIST;
-    if (item_is_busy(item))
-        return -EBUSY;
-    if (claim_would_wait_locked(item))
+    struct outbox *outbox = renaming->outbox;
+    struct item *target = item_table_find(&outbox->table, renaming->to, renaming->new_name);
+    if (target == NULL)
+        return item_table_is_taken(&outbox->table, renaming->to, renaming->new_name) ? -EAGAIN : 0;
+    if (renaming->is_exclusive)
+        return reason_give(&renaming->reason, -EEXIST, "there is a file of this name already");
+    if (item_is_busy(target))
+        return reason_give(&renaming->reason, -EBUSY,
+                           "the message in its place is being sent, or may have been sent: it cannot be "
+                           "replaced until its outcome is known");
+    if (claim_would_wait_locked(target))
         return -EAGAIN;
-    int error = claim_take_locked(outbox, item, CLAIM_DISK);
+    int error = claim_take_locked(outbox, target, CLAIM_DISK);
     if (error == 0)
-        *ret_target = item;
+        renaming->target = target;
     return error;
 }
 
-static int explain_target(int error, char **ret_reason)
+/* Commits changes[0], unless `error` is set, together with the removal of the target. Releases both changes.
+ */
+static int commit_replacing(const struct renaming *renaming, struct change *changes, int error)
 {
-    if (error == -EEXIST)
-        return reason_give(ret_reason, error, REASON_EXISTS);
-    return error == -EBUSY ? reason_give(ret_reason, error, REASON_TARGET_BUSY) : error;
+    struct outbox *outbox = renaming->outbox;
+    if (error == 0 && renaming->target != NULL)
+        error = change_begin(&changes[1], renaming->target, ITEM_GONE);
+    if (error == 0)
+        error = change_commit(outbox, changes, renaming->target == NULL ? 1 : 2);
+    change_release(outbox, &changes[0]);
+    change_release(outbox, &changes[1]);
+    return error;
 }
 
 /* ================================================================ rename */
 
-struct renaming {
-    struct outbox *outbox;
-    struct item *item;   /* claimed */
-    struct item *target; /* claimed, or NULL */
-    enum outbox_folder from;
-    enum outbox_folder to;
-    const char *new_name;
-    char *reason; /* owned */
-};
-
 /* Claims both items or none: two renames in opposite directions must not wait for each other. */
-static int claim_pair_locked(struct renaming *renaming, const char *name, bool is_exclusive)
+static int claim_pair_locked(struct renaming *renaming, enum outbox_folder from, const char *name)
 {
     struct outbox *outbox = renaming->outbox;
-    struct item *item = item_table_find(&outbox->table, renaming->from, name);
+    struct item *item = item_table_find(&outbox->table, from, name);
     if (item == NULL)
         return -ENOENT;
     if (item_is_busy(item) && item_folder(item) == OUTBOX_FOLDER_OUTBOX)
         return reason_give(&renaming->reason, -EBUSY, REASON_BUSY);
     if (claim_would_wait_locked(item))
         return -EAGAIN;
-    int error =
-        claim_target_locked(outbox, renaming->to, renaming->new_name, is_exclusive, &renaming->target);
+    int error = claim_target_locked(renaming);
     if (error != 0)
-        return error == -EAGAIN ? error : explain_target(error, &renaming->reason);
+        return error;
     error = claim_take_locked(outbox, item, CLAIM_DISK);
     if (error == 0)
         renaming->item = item;
@@ -144,7 +146,6 @@ static int change_name(struct renaming *renaming, struct change *change)
  * the name and the removal of the target, which had the name. */
 static int rename_claimed(struct renaming *renaming)
 {
-    struct outbox *outbox = renaming->outbox;
     struct item *item = renaming->item;
     struct change changes[2] = {{.item = NULL}, {.item = NULL}};
     int error;
@@ -155,12 +156,8 @@ static int rename_claimed(struct renaming *renaming)
     if (is_message_here || item->row.state == ITEM_WRITING)
         error = change_name(renaming, &changes[0]);
     else
-        error = accept_prepare(outbox, item, renaming->new_name, &changes[0], &renaming->reason);
-    if (error == 0 && renaming->target != NULL)
-        error = change_begin(&changes[1], renaming->target, ITEM_GONE);
-    error = error != 0 ? error : change_commit(outbox, changes, renaming->target == NULL ? 1 : 2);
-    change_release(outbox, &changes[0]);
-    change_release(outbox, &changes[1]);
+        error = accept_prepare(renaming->outbox, item, renaming->new_name, &changes[0], &renaming->reason);
+    error = commit_replacing(renaming, changes, error);
     crash_point("renamed");
     return error;
 }
@@ -176,21 +173,26 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
     struct outbox_stat stat;
     if (from == to && strcmp(name, new_name) == 0)
         return outbox_find(outbox, from, name, &stat) ? 0 : -ENOENT;
-    struct renaming renaming = {.outbox = outbox, .from = from, .to = to, .new_name = new_name};
-    pid_t session = writer_session(pid);
+    struct renaming renaming = {
+        .outbox = outbox,
+        .to = to,
+        .new_name = new_name,
+        .is_exclusive = flags == RENAME_NOREPLACE,
+        .session = writer_session(pid),
+    };
     if (to == OUTBOX_FOLDER_ATTACHMENTS)
         outbox_hand_in_waiting(outbox);
     if (outbox_find(outbox, to, new_name, &stat)) /* an open file would not replace it */
         outbox_await_release(outbox, from, name);
     pthread_mutex_lock(&outbox->lock);
-    while ((error = claim_pair_locked(&renaming, name, flags == RENAME_NOREPLACE)) == -EAGAIN)
+    while ((error = claim_pair_locked(&renaming, from, name)) == -EAGAIN)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
     pthread_mutex_unlock(&outbox->lock);
     if (error == 0) {
         error = errno_for_mv(rename_claimed(&renaming));
         pthread_mutex_lock(&outbox->lock);
         if (error == 0 && pid > 0) /* 0: the command `retry` renames the item */
-            renaming.item->session = session;
+            renaming.item->session = renaming.session;
         if (error == 0)
             outbox_touch_locked(outbox, renaming.item);
         claim_release_locked(outbox, renaming.item);
@@ -244,12 +246,8 @@ int outbox_retry(struct outbox *outbox, const char *name)
 
 /* ================================================================ removing */
 
-/* Reports that the user removed a queued message that may have been sent, and that leaves no receipt. */
-static void notify_withdrawn(struct outbox *outbox, const char *name, const char *reason)
-{
-    outbox_notify(outbox, EVENT_FAILED, OUTBOX_FOLDER_OUTBOX, name, NULL, reason);
-}
-
+/* Returns true if the item is a queued message that may have been sent: its removal, which leaves no receipt,
+ * is reported. */
 static bool is_withdrawn(const struct item *item)
 {
     return item->row.state == ITEM_QUEUED && item_may_have_been_sent(item);
@@ -300,7 +298,7 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
     bool may_have_been_sent = is_withdrawn(item);
     error = change_remove(outbox, item);
     if (error == 0 && may_have_been_sent)
-        notify_withdrawn(outbox, name, "removed; it may have been sent");
+        outbox_notify(outbox, EVENT_FAILED, folder, name, NULL, "removed; it may have been sent");
     claim_release(outbox, item);
     return error;
 }
@@ -308,80 +306,64 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
 /* ================================================================ in from drafts/ */
 
 struct moving_in {
-    struct outbox *outbox;
+    struct renaming renaming;
     int dir_fd;
     const char *draft_name;
-    const struct hand_in *to;
-    pid_t session; /* the session of the program that moves the draft */
+    const char *reply_template;
     enum item_kind kind;
     int fd; /* the open draft */
     struct stat status;
     char *bytes;
     size_t len;
-    struct item *target;     /* claimed; or NULL */
     struct outbox_stat stat; /* attributes of the new item at the move */
-    char *reason;
 };
 
 static int open_draft(struct moving_in *moving)
 {
     const struct stat *status = &moving->status;
+    char **reason = &moving->renaming.reason;
     int error = 0;
     moving->fd =
         openat(moving->dir_fd, moving->draft_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
     if (moving->fd < 0 || fstat(moving->fd, &moving->status) != 0)
         error = -errno;
     if (error == -ELOOP)
-        return reason_give(&moving->reason, error, "a symbolic link cannot be handed in");
+        return reason_give(reason, error, "a symbolic link cannot be handed in");
     if (error == 0 && S_ISDIR(status->st_mode))
-        return reason_give(&moving->reason, -EISDIR, "a directory cannot be handed in");
+        return reason_give(reason, -EISDIR, "a directory cannot be handed in");
     if (error == -ENXIO /* a socket */ || (error == 0 && !S_ISREG(status->st_mode)))
-        return reason_give(&moving->reason, -EBADMSG, "only ordinary files can be handed in");
+        return reason_give(reason, -EBADMSG, "only ordinary files can be handed in");
     if (error != 0)
         return error;
     /* A program could change the content under its second name after the check. */
     if (status->st_nlink > 1)
-        return reason_give(&moving->reason, -EMLINK, "the file has a second name (a hard link)");
+        return reason_give(reason, -EMLINK, "the file has a second name (a hard link)");
     size_t max = accept_max_bytes(moving->kind);
     if ((uint64_t)status->st_size > max)
-        return reason_give(&moving->reason, moving->kind == ITEM_MESSAGE ? -EMSGSIZE : -EFBIG,
+        return reason_give(reason, moving->kind == ITEM_MESSAGE ? -EMSGSIZE : -EFBIG,
                            "the file is larger than %zu bytes", max);
-    if (status->st_size == 0 && !item_is_never_sent(moving->kind, moving->to->name))
-        return reason_give(&moving->reason, -EBADMSG, "the file is empty");
+    if (status->st_size == 0 && !item_is_never_sent(moving->kind, moving->renaming.new_name))
+        return reason_give(reason, -EBADMSG, "the file is empty");
     return file_read_fd(moving->fd, max, &moving->bytes, &moving->len);
 }
 
-/* Saves the row, then moves the file, then updates memory: if a crash leaves a row without content, the draft
- * is still in its folder. Removes the replaced item last: if only this removal fails, the next start repeats
- * it. */
-static int move_file(struct moving_in *moving, struct change *changes, size_t len)
+/* If a crash leaves a row without content, the draft is still in its folder. */
+static int place_draft(void *context)
 {
-    struct outbox *outbox = moving->outbox;
-    uint64_t number = changes[0].item->number;
-    int error = file_sync(moving->fd);
-    crash_point("synced_draft");
-    error = error != 0 ? error : change_reserve(outbox, changes, len);
-    error = error != 0 ? error : change_save(outbox, changes, 1);
+    struct moving_in *moving = context;
     crash_point("saved_row");
-    if (error != 0)
-        return error;
-    error = spool_move_in(outbox->spool, number, moving->dir_fd, moving->draft_name);
+    int error = spool_move_in(moving->renaming.outbox->spool, moving->stat.number, moving->dir_fd,
+                              moving->draft_name);
     crash_point("handed_in");
-    if (error != 0) {
-        change_undo(outbox, changes);
-        return error;
-    }
-    if (fchmod(moving->fd, 0600) != 0)
+    if (error == 0 && fchmod(moving->fd, 0600) != 0)
         log_warning("a file in the spool keeps the mode of its draft: %s", strerror(errno));
-    if (len > 1 && change_save(outbox, changes + 1, len - 1) != 0)
-        log_warning("the spool could not remove what was replaced, which the next start will do");
-    change_apply(outbox, changes, len);
-    return 0;
+    return error;
 }
 
 static int accept_draft(struct moving_in *moving)
 {
-    struct outbox *outbox = moving->outbox;
+    struct renaming *renaming = &moving->renaming;
+    struct outbox *outbox = renaming->outbox;
     struct change changes[2] = {{.item = NULL}, {.item = NULL}};
     struct item *item = item_new(spool_take_number(outbox->spool), moving->kind);
     if (item == NULL)
@@ -389,20 +371,18 @@ static int accept_draft(struct moving_in *moving)
     item->size = moving->status.st_size;
     item->mtime = moving->status.st_mtim;
     item->file.is_durable = true;
-    item->session = moving->session;
+    item->session = renaming->session;
     item_stat(item, OUTBOX_CONTENT, &moving->stat);
-    int error = row_set_string(&item->row.reply_template, moving->to->reply_template);
+    int error = row_set_string(&item->row.reply_template, moving->reply_template);
     if (error == 0)
-        error = accept_check(outbox, item, moving->to->name, moving->bytes, moving->len, &changes[0],
-                             &moving->reason);
-    changes[0].is_new = true;
-    changes[0].next.replaces = moving->target == NULL ? 0 : moving->target->number;
-    if (error == 0 && moving->target != NULL)
-        error = change_begin(&changes[1], moving->target, ITEM_GONE);
-    if (error == 0)
-        error = move_file(moving, changes, moving->target == NULL ? 1 : 2);
-    change_release(outbox, &changes[0]);
-    change_release(outbox, &changes[1]);
+        error = accept_check(outbox, item, renaming->new_name, moving->bytes, moving->len, &changes[0],
+                             &renaming->reason);
+    error = error != 0 ? error : file_sync(moving->fd);
+    crash_point("synced_draft");
+    changes[0].place = place_draft;
+    changes[0].context = moving;
+    changes[0].next.replaces = renaming->target == NULL ? 0 : renaming->target->number;
+    error = commit_replacing(renaming, changes, error);
     LOCK_GUARD(&outbox->lock);
     item_unref(item);
     return error;
@@ -410,36 +390,34 @@ static int accept_draft(struct moving_in *moving)
 
 /* Replaces the item that has the name; an answer replaces none. Returns -EEXIST if the name was free, but
  * another thread took it before it was reserved; the caller then tries again. */
-static int accept_under_name(struct moving_in *moving, bool is_exclusive)
+static int accept_under_name(struct moving_in *moving)
 {
-    const struct hand_in *to = moving->to;
-    struct outbox *outbox = moving->outbox;
+    struct renaming *renaming = &moving->renaming;
+    struct outbox *outbox = renaming->outbox;
     int error = 0;
     pthread_mutex_lock(&outbox->lock);
-    while (to->reply_template == NULL &&
-           (error = claim_target_locked(outbox, to->folder, to->name, is_exclusive, &moving->target)) ==
-               -EAGAIN)
+    while (moving->reply_template == NULL && (error = claim_target_locked(renaming)) == -EAGAIN)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
     pthread_mutex_unlock(&outbox->lock);
-    error = error != 0 ? explain_target(error, &moving->reason) : accept_draft(moving);
-    claim_release(outbox, TAKE_PTR(moving->target));
+    error = error != 0 ? error : accept_draft(moving);
+    claim_release(outbox, TAKE_PTR(renaming->target));
     return error;
 }
 
 static int hand_in(struct moving_in *moving)
 {
-    bool is_exclusive = moving->to->flags == RENAME_NOREPLACE;
-    int error = item_check_name(moving->to->folder, moving->to->name);
+    struct renaming *renaming = &moving->renaming;
+    int error = item_check_name(renaming->to, renaming->new_name);
     if (error != 0)
-        return reason_give(&moving->reason, error, "the name cannot be used here");
+        return reason_give(&renaming->reason, error, "the name cannot be used here");
     error = open_draft(moving);
     if (error != 0)
         return error;
     if (moving->kind == ITEM_ATTACHMENT)
-        outbox_hand_in_waiting(moving->outbox);
+        outbox_hand_in_waiting(renaming->outbox);
     do {
-        error = accept_under_name(moving, is_exclusive);
-    } while (error == -EEXIST && !is_exclusive);
+        error = accept_under_name(moving);
+    } while (error == -EEXIST && !renaming->is_exclusive);
     return error;
 }
 
@@ -448,22 +426,26 @@ int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_na
 {
     bool is_allowed = to->folder == OUTBOX_FOLDER_OUTBOX || to->folder == OUTBOX_FOLDER_ATTACHMENTS;
     struct moving_in moving = {
-        .outbox = outbox,
+        .renaming = {.outbox = outbox,
+                     .to = to->folder,
+                     .new_name = to->name,
+                     .is_exclusive = to->flags == RENAME_NOREPLACE,
+                     .session = writer_session(pid)},
         .dir_fd = draft_dir_fd,
         .draft_name = draft_name,
-        .to = to,
-        .session = writer_session(pid),
+        .reply_template = to->reply_template,
         .kind = to->folder == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT,
         .fd = -1,
     };
+    char **reason = &moving.renaming.reason;
     int error = errno_for_mv(is_allowed ? hand_in(&moving) : -EPERM);
     if (error != 0)
         outbox_notify_path(outbox, EVENT_REFUSED, shown_path, NULL,
-                           moving.reason != NULL ? moving.reason : strerror(-error));
+                           *reason != NULL ? *reason : strerror(-error));
     if (moving.fd >= 0)
         close(moving.fd);
     free(moving.bytes);
-    free(moving.reason);
+    free(*reason);
     if (ret != NULL)
         *ret = moving.stat;
     return error;
@@ -492,10 +474,11 @@ int outbox_take_out(struct outbox *outbox, enum outbox_folder from, const char *
         if (error == 0)
             error = spool_move_out(outbox->spool, item->number, draft_dir_fd, draft_name, flags);
         if (error == 0)
-            change_forget(outbox, item);
+            (void)change_remove(outbox, item); /* an error is logged; the next start drops the row */
     }
     if (error == 0 && may_have_been_sent)
-        notify_withdrawn(outbox, name, "moved to drafts/; it may have been sent, and would be a new message");
+        outbox_notify(outbox, EVENT_FAILED, from, name, NULL,
+                      "moved to drafts/; it may have been sent, and would be a new message");
     claim_release(outbox, item);
     return errno_for_mv(error);
 }
