@@ -30,15 +30,16 @@ static bool is_awaited(const struct barrier *barrier, const struct item *item)
     return item->row.kind == barrier->kind && item->row.position <= barrier->last_position;
 }
 
-/* Returns true if the item waits for a time, for the service, or for the user to change the key. */
+/* Returns true if the item waits for a time, for the service, or for the user to change the key. A claimed
+ * item is about to change. */
 static bool has_to_wait(struct outbox *outbox, const struct item *item)
 {
     const struct suspension *suspension = &outbox->suspensions[item->row.kind];
     int64_t now = outbox_monotonic_ms(outbox);
+    if (item->claim != CLAIM_NONE)
+        return false;
     if (item->schedule.due_ms > now)
         return true;
-    if (item->claim == CLAIM_SERVICE || item->row.state == ITEM_SENDING)
-        return false;
     if (suspension->reason != SUSPENSION_NONE && (suspension->is_probing || suspension->until_ms > now))
         return true;
     return item->row.kind == ITEM_MESSAGE && quota_is_used_up(&outbox->quota, 0, outbox_realtime_ms(outbox));

@@ -134,20 +134,28 @@ static void update_suspension(struct outbox *outbox, struct item *item, const st
         listener->asked(listener->context, reason == SUSPENSION_NONE);
 }
 
-/* Finds out what an answer means for the item and for all others, and puts the item off after a 429 or 503:
- * the server may be busy for this item alone. Without an answer, or if the key is refused, only the
- * suspension decides how long to wait. May ask for a list (waits for the network). */
+/* Returns true if the item waits for its own time before the next attempt: the server may be busy for this
+ * item alone, or the outcome is unknown. Without an answer, or if the key is refused, only the suspension
+ * decides how long to wait. */
+static bool is_put_off(const struct service_result *result)
+{
+    bool is_busy = result->outcome == SERVICE_RETRY && result->http_status != 0 && !is_refusal(result);
+    return is_busy || result->outcome == SERVICE_UNKNOWN || result->error == EINTR;
+}
+
+/* Finds out what an answer means for the item and for all others. May ask for a list (waits for the network).
+ */
 static enum attempt_meaning process_answer(struct outbox *outbox, struct item *item,
                                            const struct service_result *result, struct cancel *cancel)
 {
     enum attempt_meaning meaning = find_meaning(outbox, result, cancel);
-    if (result->outcome == SERVICE_RETRY && result->http_status != 0 && !is_refusal(result))
+    if (is_put_off(result))
         put_off_attempt(outbox, item, result->retry_after_ms);
     update_suspension(outbox, item, result, find_suspension_reason(result, meaning));
     return meaning;
 }
 
-/* ================================================================ messages */
+/* ================================================================ attempts */
 
 struct attempt {
     struct outbox *outbox;
@@ -164,11 +172,50 @@ static void settle_refused(struct attempt *attempt, int http_status, const char 
                 item_may_have_been_sent(attempt->item) ? ITEM_UNKNOWN : ITEM_FAILED, http_status, reason);
 }
 
+static void requeue(struct attempt *attempt, int http_status, const char *reason)
+{
+    enum item_state state = attempt->item->row.kind == ITEM_MESSAGE ? ITEM_QUEUED : ITEM_UPLOADING;
+    settle_item(attempt->outbox, attempt->item, state, http_status, reason);
+}
+
 static void requeue_after_local_failure(struct attempt *attempt, int error)
 {
     put_off_attempt(attempt->outbox, attempt->item, 0);
-    settle_item(attempt->outbox, attempt->item, ITEM_QUEUED, 0, strerror(-error));
+    requeue(attempt, 0, strerror(-error));
 }
+
+/* Settles an item that was certainly not sent, or not uploaded. */
+static void settle_not_sent(struct attempt *attempt, const struct service_result *result,
+                            enum attempt_meaning meaning)
+{
+    if (meaning == ATTEMPT_REJECTED)
+        settle_refused(attempt, result->http_status, result->detail);
+    else
+        requeue(attempt, result->http_status, result->detail);
+}
+
+/* Returns true if an upload succeeded; if not, fails the item or queues it again. `error` is that of
+ * content_upload(). */
+static bool check_upload(struct attempt *attempt, int error, const struct service_result *result,
+                         const char *id)
+{
+    bool is_message = attempt->item->row.kind == ITEM_MESSAGE;
+    if (error == -EBADMSG || error == -ENOENT)
+        settle_refused(attempt, 0,
+                       is_message ? "an attachment changed in the spool" : "the file changed in the spool");
+    else if (error != 0)
+        requeue_after_local_failure(attempt, error);
+    else if (result->outcome != SERVICE_OK)
+        settle_not_sent(attempt, result,
+                        process_answer(attempt->outbox, attempt->item, result, attempt->cancel));
+    else if (id == NULL)
+        settle_refused(attempt, result->http_status, "the service took the file, but gave it no id");
+    else
+        return true;
+    return false;
+}
+
+/* ================================================================ messages */
 
 /* Returns true if the message may be tried. If the store's last list failed, or must_ask_list is set, asks
  * for a list first, because a message that another server accepts in the service's place is lost. If the list
@@ -229,18 +276,6 @@ static int load_draft(struct attempt *attempt)
     return error;
 }
 
-/* Moves the message to failed/ if the service rejected it; after any other failure, queues it again. */
-static void settle_not_sent(struct attempt *attempt, const struct service_result *result)
-{
-    struct outbox *outbox = attempt->outbox;
-    if (result->outcome == SERVICE_UNKNOWN) /* the upload of a piece, which may be repeated */
-        put_off_attempt(outbox, attempt->item, result->retry_after_ms);
-    if (process_answer(outbox, attempt->item, result, attempt->cancel) == ATTEMPT_REJECTED)
-        settle_refused(attempt, result->http_status, result->detail);
-    else
-        settle_item(outbox, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
-}
-
 /* Saves the id durably before the next upload, so that a restart does not upload the piece again. */
 static int record_piece(struct attempt *attempt, size_t index, const char *id)
 {
@@ -289,20 +324,7 @@ static int upload_piece(struct attempt *attempt, size_t index)
     else if (id == NULL)
         error = content_upload(attempt->outbox, piece->content, piece->name, piece->size, attempt->cancel,
                                &id, &result);
-    if (error == -EBADMSG || error == -ENOENT) {
-        settle_refused(attempt, 0, "an attachment changed in the spool");
-    } else if (error != 0) {
-        requeue_after_local_failure(attempt, error);
-    } else if (result.outcome == SERVICE_OK && id != NULL) {
-        error = record_piece(attempt, index, id);
-    } else {
-        if (result.outcome == SERVICE_OK)
-            settle_refused(attempt, result.http_status,
-                           "the service took an attached part, but gave it no id");
-        else
-            settle_not_sent(attempt, &result);
-        error = -EAGAIN;
-    }
+    error = check_upload(attempt, error, &result, id) ? record_piece(attempt, index, id) : -EAGAIN;
     service_result_release(&result);
     return error;
 }
@@ -347,68 +369,59 @@ static bool is_repeat(const struct attempt *attempt)
     return row->may_have_been_sent || (row->was_unknown && outbox_trusts_keys(attempt->outbox));
 }
 
-/* Queues the message again with a changed request. The service refused the last request and sent nothing. */
-static bool queue_changed_request(struct attempt *attempt, const struct service_result *result,
-                                  struct change *change, int error)
+static void drop_pool_ids(struct outbox *outbox, struct row *next)
 {
-    process_answer(attempt->outbox, attempt->item, result, attempt->cancel);
-    error = error != 0 ? error : change_commit(attempt->outbox, change, 1);
-    change_release(attempt->outbox, change);
-    return error == 0;
-}
-
-/* The pool may have dropped old files: all pieces are uploaded once more, and the message is sent with the
- * new ids. Under a key that may have been used, the request must stay the same. */
-static bool retry_with_new_ids(struct attempt *attempt, const struct service_result *result)
-{
-    struct change change;
-    const struct row *row = &attempt->item->row;
-    bool names_attachments = result->detail != NULL && strcasestr(result->detail, "attachment") != NULL;
-    if (result->outcome != SERVICE_REJECTED || result->http_status == HTTP_TOO_LARGE || !names_attachments ||
-        row->pieces_len == 0 || row->was_reuploaded || is_repeat(attempt))
-        return false;
-    int error =
-        change_begin_settling(&change, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
-    change.next.was_reuploaded = true;
-    for (size_t i = 0; i < change.next.pieces_len; i++) {
-        if (row->pieces[i].pool_id != NULL)
-            spool_forget_pool_id(attempt->outbox->spool, row->pieces[i].pool_id);
-        free(TAKE_PTR(change.next.pieces[i].pool_id));
+    next->was_reuploaded = true;
+    for (size_t i = 0; i < next->pieces_len; i++) {
+        if (next->pieces[i].pool_id != NULL)
+            spool_forget_pool_id(outbox->spool, next->pieces[i].pool_id);
+        free(TAKE_PTR(next->pieces[i].pool_id));
     }
-    return queue_changed_request(attempt, result, &change, error);
 }
 
-/* The service may no longer have the email that the headers name. The user did not require a reply in that
- * thread, so the message is sent as a new thread, and the receipt says so. */
-static bool retry_as_new_thread(struct attempt *attempt, const struct service_result *result)
+static int drop_reply(struct row *next)
+{
+    free(TAKE_PTR(next->replies_to));
+    return row_add_not_carried(next, "In-Reply-To, References: sent as a new thread, for the service refused "
+                                     "a reply to the email");
+}
+
+/* Queues a refused message again with a changed request, if that may help. The pool may have dropped old
+ * files: then all pieces are uploaded once more. The service may no longer have the email that the headers
+ * name; the user did not require a reply in that thread. Under a key that may have been used, the request
+ * must stay the same. */
+static bool retry_changed(struct attempt *attempt, const struct service_result *result)
 {
     struct change change;
     const struct row *row = &attempt->item->row;
-    bool names_email = result->detail != NULL && strcasestr(result->detail, "existing_email_id") != NULL;
-    if (result->outcome != SERVICE_REJECTED || !names_email || row->replies_to == NULL || is_repeat(attempt))
+    if (result->outcome != SERVICE_REJECTED || result->detail == NULL || is_repeat(attempt))
+        return false;
+    bool names_pieces = result->http_status != HTTP_TOO_LARGE && row->pieces_len > 0 &&
+                        !row->was_reuploaded && strcasestr(result->detail, "attachment") != NULL;
+    bool names_email = row->replies_to != NULL && strcasestr(result->detail, "existing_email_id") != NULL;
+    if (!names_pieces && !names_email)
         return false;
     int error =
         change_begin_settling(&change, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
-    free(TAKE_PTR(change.next.replies_to));
-    error = error != 0
-                ? error
-                : row_add_not_carried(&change.next, "In-Reply-To, References: sent as a new thread, for "
-                                                    "the service refused a reply to the email");
-    return queue_changed_request(attempt, result, &change, error);
+    if (error == 0 && names_pieces)
+        drop_pool_ids(attempt->outbox, &change.next);
+    else if (error == 0)
+        error = drop_reply(&change.next);
+    error = error != 0 ? error : change_commit(attempt->outbox, &change, 1);
+    change_release(attempt->outbox, &change);
+    return error == 0;
 }
 
 static void settle_message(struct attempt *attempt, const struct service_result *result, const char *id)
 {
-    if (result->outcome == SERVICE_OK || result->outcome == SERVICE_UNKNOWN)
-        process_answer(attempt->outbox, attempt->item, result, attempt->cancel);
-    if (result->outcome == SERVICE_UNKNOWN && outbox_trusts_keys(attempt->outbox))
-        put_off_attempt(attempt->outbox, attempt->item, result->retry_after_ms); /* until the repetition */
+    struct outbox *outbox = attempt->outbox;
+    enum attempt_meaning meaning = process_answer(outbox, attempt->item, result, attempt->cancel);
     if (result->outcome == SERVICE_OK)
-        settle_accepted(attempt->outbox, attempt->item, result->http_status, id);
+        settle_accepted(outbox, attempt->item, result->http_status, id);
     else if (result->outcome == SERVICE_UNKNOWN)
-        settle_unknown(attempt->outbox, attempt->item, result->http_status, result->detail);
-    else if (!retry_with_new_ids(attempt, result) && !retry_as_new_thread(attempt, result))
-        settle_not_sent(attempt, result);
+        settle_unknown(outbox, attempt->item, result->http_status, result->detail);
+    else if (!retry_changed(attempt, result))
+        settle_not_sent(attempt, result, meaning);
     crash_point("settled");
 }
 
@@ -446,25 +459,14 @@ void send_message(struct outbox *outbox, struct item *item, bool must_ask_list, 
 
 void send_attachment(struct outbox *outbox, struct item *item, struct cancel *cancel)
 {
+    struct attempt attempt = {.outbox = outbox, .item = item, .cancel = cancel};
     struct service_result result = {.retry_after_ms = -1};
     _cleanup_free_ char *id = NULL;
     int error = content_upload(outbox, item->number, item->row.name, item->row.size, cancel, &id, &result);
     crash_point("upload_answered");
-    if (error == -EBADMSG || error == -ENOENT) {
-        settle_item(outbox, item, ITEM_FAILED, 0, "the file changed in the spool");
-    } else if (error != 0) {
-        put_off_attempt(outbox, item, 0);
-        settle_item(outbox, item, ITEM_UPLOADING, 0, strerror(-error));
-    } else {
-        enum attempt_meaning meaning = process_answer(outbox, item, &result, cancel);
-        if (result.outcome == SERVICE_UNKNOWN || result.error == EINTR)
-            put_off_attempt(outbox, item, result.retry_after_ms);
-        if (meaning == ATTEMPT_ACCEPTED && id != NULL)
-            settle_accepted(outbox, item, result.http_status, id);
-        else
-            settle_item(
-                outbox, item, meaning == ATTEMPT_UNDECIDED ? ITEM_UPLOADING : ITEM_FAILED, result.http_status,
-                meaning == ATTEMPT_ACCEPTED ? "the service took the file, but gave it no id" : result.detail);
+    if (check_upload(&attempt, error, &result, id)) {
+        process_answer(outbox, item, &result, cancel);
+        settle_accepted(outbox, item, result.http_status, id);
     }
     service_result_release(&result);
 }
