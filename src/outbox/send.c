@@ -20,6 +20,15 @@
 
 /* ================================================================ what an answer means */
 
+struct attempt {
+    struct outbox *outbox;
+    struct item *item;
+    struct cancel *cancel;
+    bool must_ask_list; /* a list must succeed before anything is sent (struct suspension_try) */
+    struct draft *draft;
+    char *request;
+};
+
 enum {
     REQUEST_MAX_BYTES = 20 * 1000 * 1000, /* a longer request is sent, but not recorded */
     HTTP_FORBIDDEN = 403,
@@ -35,13 +44,13 @@ static int ignore_email(void *context, struct email_record *record)
 
 /* Lists one email, which every service can do, but only with the key. Waits for the network. Returns true if
  * the service itself answered and accepted the key. */
-static bool ask_for_list(struct outbox *outbox, struct cancel *cancel, struct service_result *ret)
+static bool ask_for_list(const struct attempt *attempt, struct service_result *ret)
 {
-    struct mail_service *service = outbox->config.service;
+    struct mail_service *service = attempt->outbox->config.service;
     struct email_query query = {.inbox_id = NULL, .limit = 1};
     unsigned int count = 0;
     *ret = (struct service_result){.retry_after_ms = -1};
-    service->ops->list_emails(service, &query, ignore_email, NULL, cancel, &count, ret);
+    service->ops->list_emails(service, &query, ignore_email, NULL, attempt->cancel, &count, ret);
     return ret->outcome == SERVICE_OK ||
            (ret->outcome == SERVICE_REJECTED && !ret->is_foreign && ret->http_status != 0);
 }
@@ -62,8 +71,7 @@ static bool is_refusal(const struct service_result *result)
 
 /* A refusal by another server, a 403 or a 404 may concern all items: then the item waits, unless a list
  * succeeds. If it does, the refusal concerns this item alone, which must not hold up all others for ever. */
-static enum attempt_meaning find_meaning(struct outbox *outbox, const struct service_result *result,
-                                         struct cancel *cancel)
+static enum attempt_meaning find_meaning(const struct attempt *attempt, const struct service_result *result)
 {
     bool may_concern_all =
         result->is_foreign || result->http_status == HTTP_FORBIDDEN || result->http_status == HTTP_NOT_FOUND;
@@ -74,7 +82,7 @@ static enum attempt_meaning find_meaning(struct outbox *outbox, const struct ser
     if (!may_concern_all)
         return ATTEMPT_REJECTED;
     struct service_result list;
-    bool is_there = ask_for_list(outbox, cancel, &list);
+    bool is_there = ask_for_list(attempt, &list);
     service_result_release(&list);
     return is_there ? ATTEMPT_REJECTED : ATTEMPT_UNDECIDED;
 }
@@ -98,19 +106,21 @@ static enum suspension_reason find_suspension_reason(const struct service_result
 
 /* Sets when the item may be tried next: after the longer of its own backoff and `delay_ms` (Retry-After; -1:
  * none), or at once, if a retry was requested during the attempt. A suspension may delay the item longer. */
-static void put_off_attempt(struct outbox *outbox, struct item *item, int64_t delay_ms)
+static void put_off_attempt(const struct attempt *attempt, int64_t delay_ms)
 {
-    LOCK_GUARD(&outbox->lock);
-    int64_t own = backoff_next_ms(&item->schedule.backoff);
-    int64_t delay = delay_ms < own ? own : delay_ms;
-    item->schedule.due_ms = item->schedule.is_woken ? 0 : outbox_monotonic_ms(outbox) + delay;
+    struct schedule *schedule = &attempt->item->schedule;
+    LOCK_GUARD(&attempt->outbox->lock);
+    int64_t own = backoff_next_ms(&schedule->backoff);
+    schedule->due_ms = schedule->is_woken ? 0 : outbox_monotonic_ms(attempt->outbox) + MAX(own, delay_ms);
 }
 
 /* Begins or ends the suspension. The caller settles the item afterwards, so that no worker sends a request in
  * between. Turns the claim into one for the disk. */
-static void update_suspension(struct outbox *outbox, struct item *item, const struct service_result *result,
+static void update_suspension(const struct attempt *attempt, const struct service_result *result,
                               enum suspension_reason reason)
 {
+    struct outbox *outbox = attempt->outbox;
+    struct item *item = attempt->item;
     struct suspension *suspension = &outbox->suspensions[item->row.kind];
     const struct contact_listener *listener = &outbox->config.contact;
     bool is_cancelled = result->error == EINTR; /* by this program: the service did not answer */
@@ -145,26 +155,14 @@ static bool is_put_off(const struct service_result *result)
 
 /* Finds out what an answer means for the item and for all others. May ask for a list (waits for the network).
  */
-static enum attempt_meaning process_answer(struct outbox *outbox, struct item *item,
-                                           const struct service_result *result, struct cancel *cancel)
+static enum attempt_meaning process_answer(const struct attempt *attempt, const struct service_result *result)
 {
-    enum attempt_meaning meaning = find_meaning(outbox, result, cancel);
+    enum attempt_meaning meaning = find_meaning(attempt, result);
     if (is_put_off(result))
-        put_off_attempt(outbox, item, result->retry_after_ms);
-    update_suspension(outbox, item, result, find_suspension_reason(result, meaning));
+        put_off_attempt(attempt, result->retry_after_ms);
+    update_suspension(attempt, result, find_suspension_reason(result, meaning));
     return meaning;
 }
-
-/* ================================================================ attempts */
-
-struct attempt {
-    struct outbox *outbox;
-    struct item *item;
-    struct cancel *cancel;
-    bool must_ask_list; /* a list must succeed before anything is sent (struct suspension_try) */
-    struct draft *draft;
-    char *request;
-};
 
 static void settle_refused(struct attempt *attempt, int http_status, const char *reason)
 {
@@ -180,7 +178,7 @@ static void requeue(struct attempt *attempt, int http_status, const char *reason
 
 static void requeue_after_local_failure(struct attempt *attempt, int error)
 {
-    put_off_attempt(attempt->outbox, attempt->item, 0);
+    put_off_attempt(attempt, 0);
     requeue(attempt, 0, strerror(-error));
 }
 
@@ -206,8 +204,7 @@ static bool check_upload(struct attempt *attempt, int error, const struct servic
     else if (error != 0)
         requeue_after_local_failure(attempt, error);
     else if (result->outcome != SERVICE_OK)
-        settle_not_sent(attempt, result,
-                        process_answer(attempt->outbox, attempt->item, result, attempt->cancel));
+        settle_not_sent(attempt, result, process_answer(attempt, result));
     else if (id == NULL)
         settle_refused(attempt, result->http_status, "the service took the file, but gave it no id");
     else
@@ -227,7 +224,7 @@ static bool may_send(struct attempt *attempt)
     if (!attempt->must_ask_list && (contact->is_lost == NULL || !contact->is_lost(contact->context)))
         return true;
     struct service_result list;
-    bool is_there = ask_for_list(outbox, attempt->cancel, &list);
+    bool is_there = ask_for_list(attempt, &list);
     if (is_there) {
         pthread_mutex_lock(&outbox->lock);
         suspension_end_rest(&outbox->suspensions[ITEM_MESSAGE], outbox_monotonic_ms(outbox));
@@ -235,9 +232,8 @@ static bool may_send(struct attempt *attempt)
         pthread_mutex_unlock(&outbox->lock);
     } else {
         enum suspension_reason reason = find_suspension_reason(&list, ATTEMPT_UNDECIDED);
-        update_suspension(outbox, attempt->item, &list,
-                          reason == SUSPENSION_BUSY ? SUSPENSION_DOUBTFUL : reason);
-        settle_item(outbox, attempt->item, ITEM_QUEUED, list.http_status, list.detail);
+        update_suspension(attempt, &list, reason == SUSPENSION_BUSY ? SUSPENSION_DOUBTFUL : reason);
+        requeue(attempt, list.http_status, list.detail);
     }
     service_result_release(&list);
     return is_there;
@@ -415,7 +411,7 @@ static bool retry_changed(struct attempt *attempt, const struct service_result *
 static void settle_message(struct attempt *attempt, const struct service_result *result, const char *id)
 {
     struct outbox *outbox = attempt->outbox;
-    enum attempt_meaning meaning = process_answer(outbox, attempt->item, result, attempt->cancel);
+    enum attempt_meaning meaning = process_answer(attempt, result);
     if (result->outcome == SERVICE_OK)
         settle_accepted(outbox, attempt->item, result->http_status, id);
     else if (result->outcome == SERVICE_UNKNOWN)
@@ -465,7 +461,7 @@ void send_attachment(struct outbox *outbox, struct item *item, struct cancel *ca
     int error = content_upload(outbox, item->number, item->row.name, item->row.size, cancel, &id, &result);
     crash_point("upload_answered");
     if (check_upload(&attempt, error, &result, id)) {
-        process_answer(outbox, item, &result, cancel);
+        process_answer(&attempt, &result);
         settle_accepted(outbox, item, result.http_status, id);
     }
     service_result_release(&result);
