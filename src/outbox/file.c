@@ -39,6 +39,11 @@ struct outbox_handle {
 
 /* ================================================================ writing */
 
+enum {
+    ANY_PROCESS = 0, /* among the writers: an unknown process wrote, or too many did */
+    WRITERS_MAX = 16,
+};
+
 #define REASON_KILLED "interrupted: a program that had the file open was killed"
 #define REASON_HIDDEN "interrupted: the program ended, and whether well cannot be seen"
 #define REASON_WRITER_FAILED "interrupted: the program that wrote the file ended with an error"
@@ -46,34 +51,25 @@ struct outbox_handle {
 #define REASON_TWO_WRITERS "interrupted: two programs wrote to the file at the same time"
 #define REASON_LACKS_WRITE "interrupted: a write to the file failed, for the disk could not record it"
 
+static bool is_in(GHashTable *processes, pid_t process)
+{
+    return processes != NULL && g_hash_table_contains(processes, GINT_TO_POINTER(process));
+}
+
 static bool was_written_by(const struct item *item, pid_t process)
 {
-    const struct open_file *file = &item->file;
-    if (file->wrote_len > ITEM_WRITERS_MAX)
-        return true;
-    for (size_t i = 0; i < file->wrote_len; i++)
-        if (file->wrote[i] == process)
-            return true;
-    return false;
+    return is_in(item->file.wrote, ANY_PROCESS) || is_in(item->file.wrote, process);
 }
 
-/* Returns true if this process is a remembered writer; false also if every process counts as a writer. */
-static bool is_known_writer(const struct item *item, pid_t process)
-{
-    return item->file.wrote_len <= ITEM_WRITERS_MAX && was_written_by(item, process);
-}
-
-/* Remembers that a process (0: unknown) wrote the item. */
 static void add_writer(struct item *item, pid_t process)
 {
     struct open_file *file = &item->file;
     if (was_written_by(item, process))
         return;
-    if (process <= 0)
-        file->wrote_len = ITEM_WRITERS_MAX;
-    if (file->wrote_len < ITEM_WRITERS_MAX)
-        file->wrote[file->wrote_len] = process;
-    file->wrote_len++;
+    if (file->wrote == NULL)
+        file->wrote = g_hash_table_new(NULL, NULL);
+    bool is_full = g_hash_table_size(file->wrote) == WRITERS_MAX;
+    g_hash_table_add(file->wrote, GINT_TO_POINTER(is_full ? ANY_PROCESS : process));
 }
 
 /* Forbids sending what was written, for the reason `why`. Keeps an earlier reason. */
@@ -145,7 +141,7 @@ static int enter_writing_claimed(struct outbox *outbox, struct item *item, off_t
     file->last_end = NULL;
     file->lacks_write = file->is_unseen = false;
     file->closed_ms = 0;
-    file->wrote_len = 0;
+    g_clear_pointer(&file->wrote, g_hash_table_unref);
     file->first_open = 0;
     return 0;
 }
@@ -155,18 +151,17 @@ static int enter_writing_claimed(struct outbox *outbox, struct item *item, off_t
 static int enter_writing(struct outbox *outbox, struct item *item, off_t keep_bytes)
 {
     pthread_mutex_lock(&outbox->lock);
+    bool is_begun = item->row.state == ITEM_WRITING;
     bool can_be_bound = item->row.state == ITEM_UPLOADING || item->row.state == ITEM_UPLOADED;
     pthread_mutex_unlock(&outbox->lock);
+    if (is_begun)
+        return 0;
     if (can_be_bound)
         outbox_hand_in_waiting(outbox);
     pthread_mutex_lock(&outbox->lock);
-    bool is_begun = item->row.state == ITEM_WRITING;
-    int error = is_begun ? 0 : check_writable_locked(item);
-    bool is_claimed = false;
-    if (error == 0 && !is_begun) {
-        error = claim_take_locked(outbox, item, CLAIM_DISK);
-        is_claimed = error == 0;
-    }
+    int error = check_writable_locked(item);
+    error = error != 0 ? error : claim_take_locked(outbox, item, CLAIM_DISK);
+    bool is_claimed = error == 0;
     if (is_claimed) { /* another thread may have changed the item before it released its claim */
         is_begun = item->row.state == ITEM_WRITING;
         error = check_writable_locked(item);
@@ -234,16 +229,10 @@ static void record_writer_end(struct outbox *outbox, struct item *item, pid_t pi
  * other containers can write into outbox/. */
 static void notify_unseen_end(struct outbox *outbox, const struct item *item)
 {
-    pthread_mutex_lock(&outbox->lock);
-    enum outbox_folder folder = item_folder(item);
-    bool is_unseen = item->file.is_unseen && folder != OUTBOX_FOLDER_NONE;
-    _cleanup_free_ char *name = is_unseen ? strdup(item->row.name) : NULL;
-    pthread_mutex_unlock(&outbox->lock);
-    if (name != NULL)
-        outbox_notify(outbox, EVENT_UNSEEN, folder, name, NULL,
-                      "handed in, but how the program that wrote it ended is not seen (it is in another pid "
-                      "namespace, or hidden in /proc): if it may have failed, rm this while it waits; to be "
-                      "sure, write to drafts/ and mv");
+    outbox_notify(outbox, EVENT_UNSEEN, item_folder(item), item->row.name, NULL,
+                  "handed in, but how the program that wrote it ended is not seen (it is in another pid "
+                  "namespace, or hidden in /proc): if it may have failed, rm this while it waits; to be "
+                  "sure, write to drafts/ and mv");
 }
 
 /* Makes a message ITEM_WAITING, durably. Hands in an attachment at once: an upload can be repeated. */
@@ -267,29 +256,30 @@ static int accept_written(struct outbox *outbox, struct item *item, char **ret_r
 /* Ends the writing of a claimed item after the release of its last writer. */
 static void settle_written(struct outbox *outbox, struct item *item)
 {
+    struct open_file *file = &item->file;
     _cleanup_free_ char *reason = NULL;
     _cleanup_close_ int fd = -1;
+    int error = 0;
     pthread_mutex_lock(&outbox->lock);
-    if (item->file.last_end != NULL)
-        interrupt_item(item, item->file.last_end);
-    if (item->file.lacks_write)
+    if (file->last_end != NULL)
+        interrupt_item(item, file->last_end);
+    if (file->lacks_write)
         interrupt_item(item, REASON_LACKS_WRITE);
-    item->file.lacks_write = false;
+    file->lacks_write = false;
     pthread_mutex_unlock(&outbox->lock);
-    int error = item->file.interruption[0] != '\0'
-                    ? 0
-                    : spool_open_content(outbox->spool, item->number, O_RDONLY, &fd);
-    if (error == 0 && fd >= 0)
-        error = sync_content(outbox, item, fd);
-    if (item->file.interruption[0] != '\0') {
-        settle_item(outbox, item, ITEM_INTERRUPTED, 0, item->file.interruption);
+    if (file->interruption[0] == '\0') {
+        error = spool_open_content(outbox->spool, item->number, O_RDONLY, &fd);
+        error = error != 0 ? error : sync_content(outbox, item, fd);
+    }
+    if (file->interruption[0] != '\0') {
+        settle_item(outbox, item, ITEM_INTERRUPTED, 0, file->interruption);
         return;
     }
     error = error != 0 ? error : accept_written(outbox, item, &reason);
-    if (error == 0)
-        notify_unseen_end(outbox, item);
-    else
+    if (error != 0)
         settle_item(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
+    else if (file->is_unseen)
+        notify_unseen_end(outbox, item);
 }
 
 /* ================================================================ creating and opening */
@@ -446,10 +436,6 @@ int outbox_read_receipt(struct outbox *outbox, uint64_t number, struct strbuf *o
 
 #define KEEP_ALL INT64_MAX
 
-enum {
-    WRITE_BEHIND_BYTES = 256 * 1024
-};
-
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset)
 {
     return offset < 0 ? -EINVAL : file_pread_all(handle->fd, ret_bytes, len, offset);
@@ -526,7 +512,7 @@ static void record_writer(struct outbox_handle *handle, pid_t pid, bool is_trunc
         file->first_open = handle->open_number;
         file->first_opener = opener;
     } else if (file->first_open != handle->open_number && file->first_opener != opener &&
-               item->row.kind == ITEM_MESSAGE && !is_known_writer(item, process)) {
+               item->row.kind == ITEM_MESSAGE && (process == ANY_PROCESS || !is_in(file->wrote, process))) {
         interrupt_item(item, REASON_TWO_WRITERS);
     }
     if (is_truncation)
@@ -570,14 +556,6 @@ ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len
     error = check_range(handle, offset, len);
     if (error == 0)
         error = file_pwrite_all(handle->fd, bytes, len, offset);
-    if (error == 0) {
-        /* Starts writing out each block that is complete now, so that FLUSH has little to wait for. */
-        off_t from = offset - offset % WRITE_BEHIND_BYTES;
-        off_t end = offset + (off_t)len;
-        off_t to = end - end % WRITE_BEHIND_BYTES;
-        if (to > from)
-            file_begin_sync(handle->fd, from, to - from);
-    }
     record_writer(handle, pid, false);
     record_write(handle);
     if (error == 0)

@@ -204,6 +204,7 @@ void item_unref(struct item *item)
     if (item == NULL || --item->refs > 0)
         return;
     row_release(&item->row);
+    g_clear_pointer(&item->file.wrote, g_hash_table_unref);
     free(item);
 }
 

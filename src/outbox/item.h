@@ -141,7 +141,6 @@ enum outbox_folder item_state_folder(enum item_state state, enum item_kind kind)
 /* ================================================================ items */
 
 enum {
-    ITEM_WRITERS_MAX = 16, /* remembered writers; if more processes wrote, every process counts as a writer */
     BACKOFF_MIN_MS = 1000, /* the first backoff of an item or a suspension */
     BACKOFF_MAX_MS = 15 * 60 * 1000,
 };
@@ -178,8 +177,7 @@ struct open_file {
     const char *last_end; /* why the content must not be sent unless another task closes it later; or NULL */
     bool lacks_write;     /* a write failed before the row became ITEM_WRITING: the text is incomplete */
     bool is_unseen;       /* the daemon could not see how a program that had the file open ended */
-    pid_t wrote[ITEM_WRITERS_MAX];
-    size_t wrote_len;        /* ITEM_WRITERS_MAX + 1: an unknown process wrote, or too many did */
+    GHashTable *wrote;    /* the processes that wrote the content; NULL before the first */
     unsigned int first_open; /* number of the opening through which the content was first written; 0: none */
     pid_t first_opener;      /* the process that made the opening `first_open` */
 };
