@@ -10,12 +10,12 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/crash_point.h"
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/random.h"
 #include "mail/draft.h"
 #include "mail/reason.h"
-#include "outbox/attachment.h"
 
 DEFINE_CLEANUP_FREE(draft)
 
@@ -109,6 +109,69 @@ static int find_replied_email(struct outbox *outbox, struct row *next, const str
     return row_add_not_carried(next, description);
 }
 
+/* ---------------------------------------------------------------- binding attachments */
+
+/* Waits while a thread has claimed the file for the disk. An item in ITEM_WAITING (empty, or never sent)
+ * cannot be attached. */
+static struct item *find_file_locked(struct outbox *outbox, const char *name)
+{
+    struct item *item;
+    while ((item = item_table_find(&outbox->table, OUTBOX_FOLDER_ATTACHMENTS, name)) != NULL &&
+           item->claim == CLAIM_DISK)
+        pthread_cond_wait(&outbox->changed, &outbox->lock);
+    bool is_file = item != NULL && (item->row.state == ITEM_UPLOADING || item->row.state == ITEM_UPLOADED ||
+                                    item->row.state == ITEM_WRITING);
+    return is_file ? item : NULL;
+}
+
+/* While the content is linked, no thread can claim the file to change it. */
+static int bind_file(struct outbox *outbox, struct change *change, const char *name, int64_t *bytes)
+{
+    LOCK_GUARD(&outbox->lock);
+    struct item *file = find_file_locked(outbox, name);
+    if (file == NULL)
+        return -ENODATA;
+    if (file->row.state == ITEM_WRITING) {
+        change->awaits = file->number;
+        return 0;
+    }
+    struct piece *piece = row_add_piece(&change->next, file->row.name);
+    if (piece == NULL)
+        return -ENOMEM;
+    piece->size = file->row.size;
+    memcpy(piece->digest, file->row.digest, sizeof(piece->digest));
+    piece->content = spool_take_number(outbox->spool);
+    *bytes += piece->size;
+    item_ref(file)->linking++;
+    pthread_mutex_unlock(&outbox->lock);
+    int error = spool_link_content(outbox->spool, file->number, piece->content);
+    pthread_mutex_lock(&outbox->lock);
+    file->linking--;
+    pthread_cond_broadcast(&outbox->changed);
+    item_unref(file);
+    return error;
+}
+
+/* Binds the files that a draft names: each becomes a piece of the message, whose content is a link to the
+ * file's content or a copy, so that a later change of the file does not change the message. Adds the sizes to
+ * *bytes. Sets change->awaits if a file is still being written. Waits for the disk and for claims on the
+ * files; -ENODATA: a file does not exist or is empty. */
+static int bind_files(struct outbox *outbox, struct change *change, const struct draft *draft, int64_t *bytes,
+                      char **ret_reason)
+{
+    int error = 0;
+    for (size_t i = 0; i < draft->attachment_names_len && error == 0; i++) {
+        error = bind_file(outbox, change, draft->attachment_names[i], bytes);
+        if (error == -ENODATA)
+            return reason_give(ret_reason, error, "there is no file attachments/%.255s, or it is empty",
+                               draft->attachment_names[i]);
+    }
+    crash_point("linked");
+    return error == 0 && change->next.pieces_len > 0 ? spool_sync_names(outbox->spool) : error;
+}
+
+/* ---------------------------------------------------------------- the whole check */
+
 /* A repeated request with the same key must have the same pool ids. */
 static int keep_pool_ids(const struct row *before, struct row *next)
 {
@@ -128,7 +191,7 @@ static int collect_pieces(struct outbox *outbox, struct change *change, const st
 {
     struct row *next = &change->next;
     int64_t bytes = 0;
-    int error = attachment_bind(outbox, change, draft, &bytes, ret_reason);
+    int error = bind_files(outbox, change, draft, &bytes, ret_reason);
     for (size_t i = 0; i < draft->parts_len && error == 0; i++) {
         bytes += (int64_t)draft->parts[i].len;
         error = row_add_piece(next, NULL) == NULL ? -ENOMEM : 0;

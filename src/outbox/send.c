@@ -6,17 +6,24 @@
  */
 #include "outbox/send.h"
 
+#include <ctype.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <magic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
+#include <sys/stat.h>
 
 #include "base/crash_point.h"
+#include "base/file.h"
 #include "base/lock.h"
+#include "base/log.h"
 #include "mail/draft.h"
 #include "outbox/accept.h"
-#include "outbox/attachment.h"
+#include "outbox/change.h"
 
 /* ================================================================ what an answer means */
 
@@ -192,8 +199,116 @@ static void settle_not_sent(struct attempt *attempt, const struct service_result
         requeue(attempt, result->http_status, result->detail);
 }
 
+/* ================================================================ content types */
+
+#define OPEN_XML "application/vnd.openxmlformats-officedocument."
+#define OPEN_DOCUMENT "application/vnd.oasis.opendocument."
+
+enum {
+    CONTENT_TYPE_SIZE = 128
+};
+
+static const struct {
+    const char *extension;
+    const char *type;
+} by_extension[] = {
+    {"csv", "text/csv"},
+    {"css", "text/css"},
+    {"docx", OPEN_XML "wordprocessingml.document"},
+    {"eml", "message/rfc822"},
+    {"htm", "text/html"},
+    {"html", "text/html"},
+    {"ics", "text/calendar"},
+    {"js", "text/javascript"},
+    {"json", "application/json"},
+    {"md", "text/markdown"},
+    {"odp", OPEN_DOCUMENT "presentation"},
+    {"ods", OPEN_DOCUMENT "spreadsheet"},
+    {"odt", OPEN_DOCUMENT "text"},
+    {"pptx", OPEN_XML "presentationml.presentation"},
+    {"svg", "image/svg+xml"},
+    {"tsv", "text/tab-separated-values"},
+    {"txt", "text/plain"},
+    {"vcf", "text/vcard"},
+    {"xlsx", OPEN_XML "spreadsheetml.sheet"},
+    {"xml", "application/xml"},
+    {"yaml", "application/yaml"},
+    {"yml", "application/yaml"},
+};
+
+/* The type becomes a header field, so only "token/token" is accepted. */
+static bool is_content_type(const char *type)
+{
+    const char *slash = strchr(type, '/');
+    if (slash == NULL || slash == type || slash[1] == '\0' || strlen(type) >= CONTENT_TYPE_SIZE)
+        return false;
+    for (const char *c = type; *c != '\0'; c++)
+        if (c != slash && !isalnum((unsigned char)*c) && strchr("!#$&^_.+-", *c) == NULL)
+            return false;
+    return true;
+}
+
+/* Finds the "type/subtype" of a content, or "application/octet-stream". `bytes`: its beginning. */
+static void find_content_type(const char *name, const void *bytes, size_t len,
+                              char ret_type[CONTENT_TYPE_SIZE])
+{
+    magic_t magic = magic_open(MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS);
+    bool is_loaded = magic != NULL && magic_load(magic, NULL) == 0;
+    const char *found = is_loaded ? magic_buffer(magic, bytes, len) : NULL;
+    if (!is_loaded)
+        log_warning("libmagic has no database; content types come from names alone");
+    if (found == NULL || !is_content_type(found))
+        found = "application/octet-stream";
+    const char *dot = strrchr(name, '.');
+    /* Several formats share each of these types, so the name decides. */
+    bool is_vague = strncmp(found, "text/", 5) == 0 || strcmp(found, "application/octet-stream") == 0 ||
+                    strcmp(found, "application/zip") == 0 || strcmp(found, "application/json") == 0;
+    for (size_t i = 0; is_vague && dot != NULL && i < ARRAY_LEN(by_extension); i++)
+        if (strcasecmp(dot + 1, by_extension[i].extension) == 0)
+            found = by_extension[i].type;
+    snprintf(ret_type, CONTENT_TYPE_SIZE, "%s", found);
+    if (magic != NULL)
+        magic_close(magic);
+}
+
+/* ================================================================ uploading */
+
+enum {
+    MAGIC_BYTES = 64 * 1024 /* length of the file's beginning that libmagic examines */
+};
+
+/* Uploads a content of the spool under a name, and sets *ret to the service's answer. No other thread changes
+ * the content: its item is claimed, or the content belongs to a message. Returns 0; or, before any request,
+ * -EBADMSG: the content's size is not `size` (0: any size); -ENOMEM; or the disk's error. */
+static int upload_content(const struct attempt *attempt, uint64_t content, const char *name, int64_t size,
+                          char **ret_id, struct service_result *ret)
+{
+    struct mail_service *service = attempt->outbox->config.service;
+    char content_type[CONTENT_TYPE_SIZE];
+    struct stat status;
+    _cleanup_close_ int fd = -1;
+    *ret = (struct service_result){.retry_after_ms = -1};
+    int error = spool_open_content(attempt->outbox->spool, content, O_RDONLY, &fd);
+    if (error == 0 && fstat(fd, &status) != 0)
+        error = -errno;
+    if (error == 0 && size != 0 && status.st_size != size)
+        error = -EBADMSG;
+    if (error != 0)
+        return error;
+    _cleanup_free_ char *beginning = malloc(MAGIC_BYTES);
+    ssize_t magic_len = beginning == NULL ? -ENOMEM : file_pread_all(fd, beginning, MAGIC_BYTES, 0);
+    if (magic_len < 0)
+        return (int)magic_len;
+    find_content_type(name, beginning, (size_t)magic_len, content_type);
+    free(TAKE_PTR(beginning));
+    const struct upload_request request = {
+        .name = name, .content_type = content_type, .fd = fd, .len = (size_t)status.st_size};
+    service->ops->upload(service, &request, attempt->cancel, ret_id, ret);
+    return 0;
+}
+
 /* Returns true if an upload succeeded; if not, fails the item or queues it again. `error` is that of
- * content_upload(). */
+ * upload_content(). */
 static bool check_upload(struct attempt *attempt, int error, const struct service_result *result,
                          const char *id)
 {
@@ -318,8 +433,7 @@ static int upload_piece(struct attempt *attempt, size_t index)
     if (piece->name == NULL)
         upload_part(attempt, index - count_files(row), &id, &result);
     else if (id == NULL)
-        error = content_upload(attempt->outbox, piece->content, piece->name, piece->size, attempt->cancel,
-                               &id, &result);
+        error = upload_content(attempt, piece->content, piece->name, piece->size, &id, &result);
     error = check_upload(attempt, error, &result, id) ? record_piece(attempt, index, id) : -EAGAIN;
     service_result_release(&result);
     return error;
@@ -458,7 +572,7 @@ void send_attachment(struct outbox *outbox, struct item *item, struct cancel *ca
     struct attempt attempt = {.outbox = outbox, .item = item, .cancel = cancel};
     struct service_result result = {.retry_after_ms = -1};
     _cleanup_free_ char *id = NULL;
-    int error = content_upload(outbox, item->number, item->row.name, item->row.size, cancel, &id, &result);
+    int error = upload_content(&attempt, item->number, item->row.name, item->row.size, &id, &result);
     crash_point("upload_answered");
     if (check_upload(&attempt, error, &result, id)) {
         process_answer(&attempt, &result);
