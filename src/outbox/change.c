@@ -81,12 +81,9 @@ void outbox_notify(struct outbox *outbox, enum event_kind kind, enum outbox_fold
 
 bool claim_would_wait_locked(struct item *item)
 {
-    if (item->claim == CLAIM_SERVICE && item->row.kind == ITEM_ATTACHMENT && !item->is_called_off) {
-        item->is_called_off = true;
+    if (item->upload != NULL)
         cancel_set(item->upload);
-    }
-    return item->linking > 0 || item->claim == CLAIM_DISK ||
-           (item->claim == CLAIM_SERVICE && item->is_called_off);
+    return item->linking > 0 || item->claim == CLAIM_DISK || item->upload != NULL;
 }
 
 int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim claim)
@@ -100,8 +97,7 @@ int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim 
         return error;
     }
     item->claim = claim;
-    if (item->is_called_off) { /* an upload that a change cancelled is due again at once */
-        item->is_called_off = false;
+    if (claim == CLAIM_DISK && item->row.state == ITEM_UPLOADING) { /* this thread may have cancelled it */
         item->schedule.due_ms = 0;
         backoff_reset(&item->schedule.backoff);
     }

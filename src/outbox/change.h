@@ -37,7 +37,7 @@ enum {
 };
 
 struct outbox {
-    struct outbox_config config; /* default_from is owned */
+    struct outbox_config config;
     struct spool *spool;
     struct worker_threads *threads;
 

@@ -385,51 +385,39 @@ int item_check_name(enum outbox_folder folder, const char *name)
     return (is_message ? file_name_is_text(name) : file_name_is_valid(name)) ? 0 : -EILSEQ;
 }
 
-/* Appends "~" to `variant`, which was made from `name`, if only `name` is never sent. Consumes `variant`. */
-static char *keep_never_sent(char *variant, enum item_kind kind, const char *name)
+/* Returns the name, shortened to leave room for the receipt's suffix, and with a number unless the number is
+ * 1. The result is never sent if and only if `name` is never sent, and is not a receipt's name. */
+static char *make_variant(enum item_kind kind, const char *name, unsigned int number)
 {
-    _cleanup_free_ char *owned = variant;
-    char *backup_name = NULL;
-    if (variant == NULL || !item_is_never_sent(kind, name) || item_is_never_sent(kind, variant))
-        return TAKE_PTR(owned);
-    return asprintf(&backup_name, "%s~", variant) < 0 ? NULL : backup_name;
-}
-
-static char *number_name(enum outbox_folder folder, const char *name, unsigned int number)
-{
-    enum item_kind kind = folder == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT;
-    return keep_never_sent(file_name_numbered(name, number), kind, name);
-}
-
-/* The shortened name must not be a receipt's, and must be a never-sent name if and only if `name` is one. */
-static char *shorten_name(const char *name, size_t max_bytes)
-{
-    bool may_be_sent = !item_is_never_sent(ITEM_MESSAGE, name);
-    bool is_too_long = strlen(name) > max_bytes;
-    char *shortened =
-        file_name_shortened(name, is_too_long && !may_be_sent ? max_bytes - strlen("~") : max_bytes);
+    bool may_be_sent = !item_is_never_sent(kind, name);
+    size_t max = number == 1 ? NAME_MAX_BYTES : NAME_MAX_BYTES - NUMBER_MAX_BYTES;
+    if (!may_be_sent && strlen(name) > max)
+        max -= strlen("~");
+    _cleanup_free_ char *shortened = file_name_shortened(name, max);
     size_t len = shortened == NULL ? 0 : strlen(shortened);
     while (len > 1 &&
-           (item_is_receipt_name(shortened) || (may_be_sent && item_is_never_sent(ITEM_MESSAGE, shortened))))
+           (item_is_receipt_name(shortened) || (may_be_sent && item_is_never_sent(kind, shortened))))
         shortened[--len] = '\0';
-    return keep_never_sent(shortened, ITEM_MESSAGE, name);
+    if (shortened == NULL)
+        return NULL;
+    _cleanup_free_ char *numbered = number == 1 ? TAKE_PTR(shortened) : file_name_numbered(shortened, number);
+    char *marked = NULL;
+    if (numbered == NULL || may_be_sent || item_is_never_sent(kind, numbered))
+        return TAKE_PTR(numbered);
+    return asprintf(&marked, "%s~", numbered) < 0 ? NULL : marked;
 }
 
+/* After "x-2" comes "x-3", not "x-2-2", if "x" is taken. */
 char *item_table_choose_name(const struct item_table *table, enum outbox_folder folder, const char *name)
 {
-    _cleanup_free_ char *whole = shorten_name(name, NAME_MAX_BYTES);
-    if (whole == NULL || !item_table_is_taken(table, folder, whole))
-        return TAKE_PTR(whole);
-    /* After "x-2" comes "x-3", not "x-2-2", if "x" is taken. */
+    enum item_kind kind = folder == OUTBOX_FOLDER_ATTACHMENTS ? ITEM_ATTACHMENT : ITEM_MESSAGE;
+    char *chosen = make_variant(kind, name, 1);
     _cleanup_free_ char *unnumbered = file_name_unnumbered(name);
     if (unnumbered != NULL && item_table_is_taken(table, folder, unnumbered))
         name = unnumbered;
-    _cleanup_free_ char *base = shorten_name(name, NAME_MAX_BYTES - NUMBER_MAX_BYTES);
-    unsigned int number = 2;
-    char *numbered = base == NULL ? NULL : number_name(folder, base, number);
-    while (numbered != NULL && item_table_is_taken(table, folder, numbered)) {
-        free(numbered);
-        numbered = number_name(folder, base, ++number);
+    for (unsigned int number = 2; chosen != NULL && item_table_is_taken(table, folder, chosen); number++) {
+        free(chosen);
+        chosen = make_variant(kind, name, number);
     }
-    return numbered;
+    return chosen;
 }

@@ -189,9 +189,8 @@ struct item {
     off_t size; /* bytes of the content */
     struct timespec mtime;
     enum item_claim claim;
-    struct cancel *upload; /* cancels the upload under way, borrowed; NULL if there is none */
+    struct cancel *upload; /* cancels the upload under way, which a worker has claimed; borrowed, or NULL */
     unsigned int linking;  /* number of threads that bind the content to messages; changes wait for them */
-    bool is_called_off;    /* a thread that waits to change the file cancelled the upload */
     bool is_unsaved;       /* the disk failed: the row in the spool is older than `row` */
     struct schedule schedule;
     struct open_file file;

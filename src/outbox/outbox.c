@@ -25,7 +25,6 @@ void outbox_free(struct outbox *outbox)
     pthread_cond_destroy(&outbox->changed);
     pthread_cond_destroy(&outbox->work_arrived);
     pthread_mutex_destroy(&outbox->lock);
-    free((char *)outbox->config.default_from);
     free(outbox);
 }
 

@@ -101,7 +101,7 @@ struct outbox_config {
     int state_dir_fd;             /* borrowed; the state directory, whose folder "spool" is the spool */
     struct sender_directory senders;
     struct email_directory emails; /* find_email may be NULL */
-    const char *default_from;      /* --from, or NULL; copied */
+    const char *default_from;      /* --from, or NULL; borrowed */
     bool trusts_idempotency;       /* --trust-idempotency, or the local service */
     int64_t daily_limit;           /* emails per UTC day; -1: no limit */
     struct outbox_listener listener;

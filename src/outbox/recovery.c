@@ -205,7 +205,6 @@ static struct outbox *outbox_new(const struct outbox_config *config)
     if (outbox == NULL)
         return NULL;
     outbox->config = *config;
-    outbox->config.default_from = config->default_from == NULL ? NULL : strdup(config->default_from);
     pthread_mutex_init(&outbox->lock, NULL);
     item_table_init(&outbox->table);
     clock_condition_init(&outbox->changed);
@@ -214,10 +213,6 @@ static struct outbox *outbox_new(const struct outbox_config *config)
     suspension_init(&outbox->suspensions[ITEM_ATTACHMENT], false);
     outbox->quota =
         (struct quota){.limit = config->daily_limit, .day = quota_day_of(outbox_realtime_ms(outbox))};
-    if (config->default_from != NULL && outbox->config.default_from == NULL) {
-        outbox_free(outbox);
-        return NULL;
-    }
     return outbox;
 }
 
