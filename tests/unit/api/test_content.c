@@ -362,7 +362,7 @@ API_TEST(path_segments_are_encoded)
     scripted_server_set_default(fixture->server, (struct scripted_step){.status = 404});
     for (unsigned int i = 0; i < ARRAY_LEN(cases); i++) {
         const struct content_query query = {.email_id = cases[i].id};
-        struct email_content content;
+        struct content_folder content;
         struct service_result result;
         char expected[128];
         fixture->service->ops->get_content(fixture->service, &query, NULL, &content, &result);
