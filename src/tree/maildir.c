@@ -267,11 +267,12 @@ static void fill_message(const struct tree *tree, const struct email_view *email
         ret->ino = 0;
 }
 
-/* Returns true if the email is still in its inbox. */
-static bool is_in_inbox(struct tree *tree, const struct email_view *email)
+/* Returns true if the email exists, and is still in its inbox. */
+static bool find_present(struct tree *tree, uint32_t email, struct email_view *ret)
 {
     struct email_view now;
-    return store_find_email(tree->store, email->inbox, email->name, &now) && now.number == email->number;
+    return store_get_email(tree->store, email, ret) &&
+           store_find_email(tree->store, ret->inbox, ret->name, &now) && now.number == email;
 }
 
 static int get_part(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
@@ -306,7 +307,7 @@ static int get_message(struct tree *tree, const struct tree_caller *caller, uint
 {
     struct email_view email;
     struct maildir_mail mail;
-    if (!store_get_email(tree->store, (uint32_t)node_number(ino), &email) || !is_in_inbox(tree, &email) ||
+    if (!find_present(tree, (uint32_t)node_number(ino), &email) ||
         !maildir_memory_find_email(tree->maildir->memory, email.inbox, email.number, &mail))
         return -ENOENT;
     fill_message(tree, &email, &mail, ret);
@@ -351,20 +352,6 @@ static int local_path(const struct tree *tree, uint64_t folder, const char *name
     return 0;
 }
 
-/* Opens the folder on the disk that has the local files; may make it. Return: a descriptor, which the caller
- * closes, or -errno. */
-static int open_local(const struct tree *tree, uint64_t folder, bool may_make)
-{
-    char path[LOCAL_PATH_SIZE];
-    int error = local_path(tree, folder, "", path);
-    if (error != 0)
-        return error;
-    if (may_make)
-        return file_open_dir(tree->maildir->dir_fd, path);
-    int fd = openat(tree->maildir->dir_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
-}
-
 /* The state of a listing: the local files when the folder was opened. */
 struct local_files {
     size_t len;
@@ -379,10 +366,13 @@ struct local_files {
 static int list_local(const struct tree *tree, uint64_t folder, struct local_files *ret)
 {
     const struct dirent *item;
+    char path[LOCAL_PATH_SIZE];
     ret->len = 0;
-    int fd = is_local(folder, ".") ? open_local(tree, folder, false) : -ENOENT;
+    if (!is_local(folder, ".") || local_path(tree, folder, "", path) != 0)
+        return 0;
+    int fd = openat(tree->maildir->dir_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0)
-        return fd == -ENOENT ? 0 : fd;
+        return errno == ENOENT ? 0 : -errno;
     _cleanup_closedir_ DIR *dir = fdopendir(fd);
     if (dir == NULL) {
         close(fd);
@@ -413,7 +403,7 @@ static int find_message(struct tree *tree, uint64_t folder, const char *text, st
     bool is_same = maildir_name_is_same_message(&name, &known) && ret_mail->folder == folder_of(folder) &&
                    ret_mail->has_info == name.has_info && ret_mail->flags == name.flags;
     return is_same && maildir_mail_is_shown(ret_mail) && ret_mail->email != NUMBER_NONE &&
-                   store_get_email(tree->store, ret_mail->email, ret_email) && is_in_inbox(tree, ret_email)
+                   find_present(tree, ret_mail->email, ret_email)
                ? 0
                : -ENOENT;
 }
@@ -487,8 +477,7 @@ int tree_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t 
     struct maildir_memory *memory = tree->maildir->memory;
     struct maildir_mail mail;
     char text[MAILDIR_NAME_SIZE];
-    if (node_kind(ino) != NODE_MAILDIR_MESSAGE ||
-        !store_get_email(tree->store, (uint32_t)node_number(ino), &email) || !is_in_inbox(tree, &email) ||
+    if (node_kind(ino) != NODE_MAILDIR_MESSAGE || !find_present(tree, (uint32_t)node_number(ino), &email) ||
         !store_get_inbox(tree->store, email.inbox, &inbox))
         return -ENOENT;
     if (!maildir_memory_find_email(memory, email.inbox, email.number, &mail) || mail.is_gone) {
@@ -529,26 +518,32 @@ static int lookup_announced(struct tree *tree, uint64_t folder, const char *name
 
 /* ---------------------------------------------------------------- names made */
 
-/* Return: 0; -ENOSPC when the folder has LOCAL_MAX local files; another -errno. */
-static int check_local_room(const struct tree *tree, uint64_t folder)
+/* Writes the path of a local file that is to be made, and makes its folder on the disk. `is_added`: the file
+ * replaces no other. Return: 0; -ENOSPC when it is added to LOCAL_MAX others; another -errno. */
+static int prepare_local(const struct tree *tree, uint64_t folder, const char *name, bool is_added,
+                         char ret_path[LOCAL_PATH_SIZE])
 {
     struct local_files names;
-    int error = list_local(tree, folder, &names);
-    return error == 0 && names.len >= LOCAL_MAX ? -ENOSPC : error;
+    names.len = 0;
+    int error = is_added ? list_local(tree, folder, &names) : 0;
+    if (error == 0)
+        error = local_path(tree, folder, "", ret_path);
+    if (error != 0 || names.len >= LOCAL_MAX)
+        return error != 0 ? error : -ENOSPC;
+    _cleanup_close_ int fd = file_open_dir(tree->maildir->dir_fd, ret_path);
+    return fd < 0 ? fd : local_path(tree, folder, name, ret_path);
 }
 
 static int make_local_dir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                           const char *name, const struct tree_new_entry *what, struct tree_entry *ret)
 {
+    char path[LOCAL_PATH_SIZE];
     if (!S_ISDIR(what->mode) || !is_local(folder, name) || strcmp(name, notmuch_name) != 0)
         return -EPERM;
-    int error = check_local_room(tree, folder);
+    int error = prepare_local(tree, folder, name, true, path);
     if (error != 0)
         return error;
-    _cleanup_close_ int fd = open_local(tree, folder, true);
-    if (fd < 0)
-        return fd;
-    if (mkdirat(fd, name, what->mode & 0700) != 0)
+    if (mkdirat(tree->maildir->dir_fd, path, what->mode & 0700) != 0)
         return -errno;
     return lookup_local(tree, folder, name, ret);
 }
@@ -557,20 +552,14 @@ static int create_local(struct tree *tree, const struct tree_caller *caller, uin
                         const char *name, mode_t mode, int flags, struct tree_entry *ret_entry,
                         struct tree_handle **ret_handle)
 {
+    char path[LOCAL_PATH_SIZE];
     /* A program creates a file in tmp to deliver mail. IMAP servers pass EDQUOT to their clients, but treat
      * other errors as defects. */
     if (node_kind(folder) == NODE_MAILDIR && part_of(folder) == MAILDIR_PART_TMP)
         return -EDQUOT;
     if (!is_local(folder, name))
         return -EPERM;
-    int error = check_local_room(tree, folder);
-    if (error != 0)
-        return error;
-    char path[LOCAL_PATH_SIZE];
-    _cleanup_close_ int fd = open_local(tree, folder, true);
-    if (fd < 0)
-        return fd;
-    error = local_path(tree, folder, name, path);
+    int error = prepare_local(tree, folder, name, true, path);
     return error != 0 ? error
                       : draft_create_in(tree, &tree->maildir->root, path, mode, flags, ret_entry, ret_handle);
 }
@@ -641,12 +630,8 @@ static int rename_local(struct tree *tree, uint64_t parent, const char *name, ui
         error = local_path(tree, new_parent, new_name, new_path);
     if (error != 0)
         return error;
-    _cleanup_close_ int fd = open_local(tree, new_parent, true);
-    if (fd < 0)
-        return fd;
-    /* A local file from another folder counts towards LOCAL_MAX unless it replaces a file. */
-    if (parent != new_parent && fstatat(fd, new_name, &stat, AT_SYMLINK_NOFOLLOW) != 0)
-        error = check_local_room(tree, new_parent);
+    bool is_added = parent != new_parent && fstatat(dir_fd, new_path, &stat, AT_SYMLINK_NOFOLLOW) != 0;
+    error = prepare_local(tree, new_parent, new_name, is_added, new_path);
     if (error == 0 && renameat2(dir_fd, path, dir_fd, new_path, flags) != 0)
         error = -errno;
     return error;
