@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "fs/notifier.h"
 
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -9,64 +10,78 @@
 #include "base/thread.h"
 
 enum {
-    /* Number of queued invalidations that are compared with a new one: emails that appear at once need one
-     * invalidation of their folder. */
+    /* Number of queued notifications that are compared with a new one: emails that appear at once need one
+     * notification of their folder. */
     SAME_SEARCH_MAX = 16,
     /* The thread pauses after notifications, so that the kernel is notified of the next changes together:
      * each wake-up may take the CPU from the thread that makes the changes. */
     PAUSE_US = 2 * 1000,
 };
 
-/* Replaces an inode number if the readers of `events` must be woken. */
-static const uint64_t events_stream = 0;
-
-struct invalidation {
-    uint64_t ino; /* an inode number, or events_stream */
-    char name[];  /* an entry of the folder `ino`; or "" for attributes, content and listing of `ino` */
+struct notification {
+    bool is_new_message; /* a message of a Maildir appeared; else an inode or a name changed */
+    uint64_t ino;
+    char name[]; /* an entry of the folder `ino`; or "" for attributes, content and listing of `ino` */
 };
 
-void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct stream_readers *readers,
-                   struct watch_helper *watch_helper, struct watch_helper *message_helper)
+void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct tree *tree,
+                   struct stream_readers *readers, struct watch_helper *watch_helper,
+                   struct watch_helper *message_helper)
 {
     *notifier = (struct notifier){
-        .fuse = fuse, .readers = readers, .watch_helper = watch_helper, .message_helper = message_helper};
+        .fuse = fuse,
+        .tree = tree,
+        .readers = readers,
+        .watch_helper = watch_helper,
+        .message_helper = message_helper,
+    };
     pthread_mutex_init(&notifier->lock, NULL);
     clock_condition_init(&notifier->changed);
 }
 
-/* Ignores errors: the kernel has forgotten the inode, or the mount has ended. */
-static void carry_out(const struct notifier *notifier, const struct invalidation *invalidation)
+static void announce_message(const struct notifier *notifier, uint64_t ino)
 {
-    if (invalidation->ino == events_stream)
+    char path[PATH_MAX];
+    if (tree_find_announced(notifier->tree, ino, path, sizeof(path)) == 0)
+        watch_helper_announce(notifier->message_helper, path);
+}
+
+/* Ignores errors: the kernel has forgotten the inode, or the mount has ended. */
+static void carry_out(const struct notifier *notifier, const struct notification *notification)
+{
+    uint64_t ino = notification->ino;
+    const char *name = notification->name;
+    if (notification->is_new_message)
+        announce_message(notifier, ino);
+    else if (ino == TREE_EVENTS_INO)
         stream_readers_wake(notifier->readers);
-    else if (invalidation->name[0] != '\0')
-        fuse_lowlevel_notify_inval_entry(notifier->fuse, invalidation->ino, invalidation->name,
-                                         strlen(invalidation->name));
+    else if (name[0] != '\0')
+        fuse_lowlevel_notify_inval_entry(notifier->fuse, ino, name, strlen(name));
     else
-        fuse_lowlevel_notify_inval_inode(notifier->fuse, invalidation->ino, 0, 0);
+        fuse_lowlevel_notify_inval_inode(notifier->fuse, ino, 0, 0);
 }
 
 static void *run_notifier(void *argument)
 {
     struct notifier *notifier = argument;
-    bool must_pause = false; /* an invalidation was carried out since the last pause */
+    bool must_pause = false; /* an notification was carried out since the last pause */
     pthread_mutex_lock(&notifier->lock);
     while (!notifier->is_ending) {
-        struct invalidation *invalidation = g_queue_pop_head(&notifier->queue);
-        if (invalidation == NULL && !must_pause) {
+        struct notification *notification = g_queue_pop_head(&notifier->queue);
+        if (notification == NULL && !must_pause) {
             pthread_cond_wait(&notifier->changed, &notifier->lock);
             continue;
         }
         pthread_mutex_unlock(&notifier->lock);
-        if (invalidation != NULL)
-            carry_out(notifier, invalidation);
+        if (notification != NULL)
+            carry_out(notifier, notification);
         else
             g_usleep(PAUSE_US);
         pthread_mutex_lock(&notifier->lock);
-        must_pause = invalidation != NULL;
-        notifier->done += invalidation != NULL;
+        must_pause = notification != NULL;
+        notifier->done += notification != NULL;
         pthread_cond_broadcast(&notifier->changed);
-        free(invalidation);
+        free(notification);
     }
     pthread_mutex_unlock(&notifier->lock);
     return NULL;
@@ -109,53 +124,54 @@ void notifier_release(struct notifier *notifier)
     pthread_mutex_destroy(&notifier->lock);
 }
 
-static void queue_invalidation(struct notifier *notifier, uint64_t ino, const char *name)
+static void queue_notification(struct notifier *notifier, bool is_new_message, uint64_t ino, const char *name)
 {
     size_t name_size = strlen(name) + 1;
     LOCK_GUARD(&notifier->lock);
     const GList *link = notifier->queue.head;
     for (int i = 0; i < SAME_SEARCH_MAX && link != NULL; i++, link = link->next) {
-        const struct invalidation *queued = link->data;
-        if (queued->ino == ino && strcmp(queued->name, name) == 0)
+        const struct notification *queued = link->data;
+        if (queued->is_new_message == is_new_message && queued->ino == ino && strcmp(queued->name, name) == 0)
             return;
     }
     if (notifier->is_ending)
         return;
-    struct invalidation *invalidation = g_malloc(sizeof(*invalidation) + name_size);
-    invalidation->ino = ino;
-    memcpy(invalidation->name, name, name_size);
-    g_queue_push_tail(&notifier->queue, invalidation);
+    struct notification *notification = g_malloc(sizeof(*notification) + name_size);
+    notification->is_new_message = is_new_message;
+    notification->ino = ino;
+    memcpy(notification->name, name, name_size);
+    g_queue_push_tail(&notifier->queue, notification);
     notifier->queued++;
     pthread_cond_broadcast(&notifier->changed);
 }
 
 static void changed(void *context, uint64_t ino, const char *gone_name)
 {
-    queue_invalidation(context, ino, gone_name != NULL ? gone_name : "");
+    queue_notification(context, false, ino, gone_name != NULL ? gone_name : "");
 }
 
 void notifier_invalidate_content(struct notifier *notifier, uint64_t ino)
 {
-    queue_invalidation(notifier, ino, "");
+    queue_notification(notifier, false, ino, "");
 }
 
-static void stream_grew(void *context)
-{
-    queue_invalidation(context, events_stream, "");
-}
-
-static void appeared(void *context, const char *path, uint64_t ino)
+static void appeared(void *context, const char *path)
 {
     const struct notifier *notifier = context;
-    watch_helper_announce(path != NULL ? notifier->watch_helper : notifier->message_helper, path, ino);
+    watch_helper_announce(notifier->watch_helper, path);
+}
+
+static void message_appeared(void *context, uint64_t ino)
+{
+    queue_notification(context, true, ino, "");
 }
 
 struct tree_listener notifier_listener(struct notifier *notifier)
 {
     return (struct tree_listener){
         .changed = changed,
-        .stream_grew = stream_grew,
         .appeared = appeared,
+        .message_appeared = message_appeared,
         .context = notifier,
     };
 }

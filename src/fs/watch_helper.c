@@ -1,18 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * First the process that creates the files, then the daemon's side. The pipe carries packets of paths, each
- * path with a NUL.
+ * First the process that creates the files, then the daemon's side. The pipe carries paths, each with a NUL.
  */
 #include "fs/watch_helper.h"
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -24,20 +20,12 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/lock.h"
-#include "base/thread.h"
 
 enum {
-    PACKET_MAX_BYTES = PIPE_BUF, /* size of a packet; one write(2) and one read(2) transfer it whole */
-    QUEUE_MAX = 20 * 1000,
-    FULL_PIPE_MS = 20,    /* interval between two checks of is_ending while the pipe is full */
-    DONE_INTERVAL_MS = 1, /* interval between two checks of watch_helper_shared.done */
-    RESTART_MS = 1000,    /* minimum interval of restarts: a process that dies at once costs little */
-};
-
-struct announcement {
-    uint64_t ino; /* 0 if `path` is set; else `path` is "", and tree_find_announced() finds the path */
-    size_t len;   /* length of `path` with its NUL */
-    char path[];
+    PATH_MAX_BYTES = PIPE_BUF, /* with the NUL: a write of so many bytes is whole, or fails */
+    PIPE_BYTES = 1024 * 1024,  /* some ten thousand paths: the largest pipe that the kernel gives any user */
+    DONE_INTERVAL_MS = 1,      /* interval between two checks of watch_helper_shared.done */
+    RESTART_MS = 50,           /* minimum interval of restarts: a process that dies at once costs little */
 };
 
 /* ---------------------------------------------------------------- the process */
@@ -65,7 +53,7 @@ static void create_files(struct watch_helper_shared *shared, const char *paths, 
     for (const char *path = paths; path < paths + len; path += strlen(path) + 1) {
         /* O_EXCL makes the kernel send a request even for a name that it knows from a listing; otherwise it
          * would open the file without IN_CREATE. */
-        int fd = root_fd < 0 || *path == '\0'
+        int fd = root_fd < 0
                      ? -1
                      : openat(root_fd, path, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0400);
         if (fd >= 0)
@@ -77,15 +65,21 @@ static void create_files(struct watch_helper_shared *shared, const char *paths, 
     atomic_fetch_add(&shared->done, count);
 }
 
-static _Noreturn void read_packets(int fd, struct watch_helper_shared *shared)
+static _Noreturn void read_paths(int fd, struct watch_helper_shared *shared)
 {
-    char paths[PACKET_MAX_BYTES];
+    char bytes[PATH_MAX_BYTES];
+    size_t len = 0;
     for (;;) {
-        ssize_t len = read(fd, paths, sizeof(paths));
-        if (len > 0)
-            create_files(shared, paths, (size_t)len);
-        else if (len == 0 || errno != EINTR)
+        ssize_t count = read(fd, bytes + len, sizeof(bytes) - len);
+        if (count == 0 || (count < 0 && errno != EINTR))
             _exit(0);
+        len += count > 0 ? (size_t)count : 0;
+        const char *last_nul = memrchr(bytes, '\0', len);
+        size_t whole_len = last_nul == NULL ? 0 : (size_t)(last_nul - bytes) + 1;
+        if (whole_len > 0)
+            create_files(shared, bytes, whole_len);
+        len -= whole_len;
+        memmove(bytes, bytes + whole_len, len);
     }
 }
 
@@ -110,7 +104,7 @@ static _Noreturn void run_process(int fd, pid_t daemon, struct watch_helper_shar
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* when the thread ends that called fork(2) */
     if (getppid() != daemon)
         _exit(0); /* the daemon ended before prctl(2) */
-    read_packets(STDIN_FILENO, shared);
+    read_paths(STDIN_FILENO, shared);
 }
 
 /* ---------------------------------------------------------------- starting it */
@@ -119,14 +113,13 @@ static int start_process(struct watch_helper *helper)
 {
     int ends[2];
     pid_t daemon = getpid();
-    if (pipe2(ends, O_CLOEXEC | O_DIRECT) != 0)
+    if (pipe2(ends, O_CLOEXEC) != 0)
         return -errno;
     _cleanup_close_ int read_end = ends[0];
     _cleanup_close_ int write_end = ends[1];
     if (fcntl(write_end, F_SETFL, O_NONBLOCK) != 0)
         return -errno;
-    /* Room for one packet: what is in the pipe is lost if the process dies. */
-    fcntl(write_end, F_SETPIPE_SZ, PACKET_MAX_BYTES);
+    fcntl(write_end, F_SETPIPE_SZ, PIPE_BYTES);
     pid_t pid = fork();
     if (pid < 0)
         return -errno;
@@ -152,11 +145,11 @@ static void reap_process(struct watch_helper *helper)
         ;
 }
 
-int watch_helper_init_without_process(struct watch_helper *helper, struct tree *tree)
+int watch_helper_init_without_process(struct watch_helper *helper)
 {
-    *helper = (struct watch_helper){.fd = -1, .tree = tree};
+    *helper = (struct watch_helper){.fd = -1};
     pthread_mutex_init(&helper->lock, NULL);
-    clock_condition_init(&helper->changed);
+    clock_condition_init(&helper->stopped);
     void *page =
         mmap(NULL, sizeof(*helper->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
@@ -167,163 +160,74 @@ int watch_helper_init_without_process(struct watch_helper *helper, struct tree *
 
 int watch_helper_init(struct watch_helper *helper)
 {
-    int error = watch_helper_init_without_process(helper, NULL);
+    int error = watch_helper_init_without_process(helper);
     return error != 0 ? error : start_process(helper);
 }
 
-/* ---------------------------------------------------------------- handing over */
-
-/* Return: 0; -EPIPE if there is no process; -ECANCELED if the thread is to end; another -errno. */
-static int send_packet(struct watch_helper *helper, const char *paths, size_t len)
-{
-    if (helper->fd < 0)
-        return -EPIPE;
-    while (write(helper->fd, paths, len) < 0) {
-        struct pollfd pipe = {.fd = helper->fd, .events = POLLOUT};
-        if (errno != EAGAIN)
-            return -errno;
-        pthread_mutex_lock(&helper->lock);
-        bool is_ending = helper->is_ending;
-        pthread_mutex_unlock(&helper->lock);
-        if (is_ending)
-            return -ECANCELED;
-        poll(&pipe, 1, FULL_PIPE_MS);
-    }
-    return 0;
-}
-
-static int restart_process(struct watch_helper *helper)
-{
-    struct clock *clock = clock_system();
-    int64_t until_ms = helper->started_ms + RESTART_MS;
-    int error = 0;
-    kill_process(helper);
-    reap_process(helper);
-    helper->shared->done = helper->taken; /* no process is left to create the files */
-    pthread_mutex_lock(&helper->lock);
-    while (!helper->is_ending && error == 0)
-        error = wait_until(clock, &helper->changed, &helper->lock, until_ms, NULL);
-    pthread_mutex_unlock(&helper->lock);
-    if (error == 0)
-        return -ECANCELED;
-    helper->started_ms = clock_monotonic_ms(clock);
-    return start_process(helper);
-}
-
-static void deliver_packet(struct watch_helper *helper, const char *paths, size_t len, unsigned long count)
-{
-    int error = send_packet(helper, paths, len);
-    while (error == -EPIPE)
-        error = restart_process(helper) == 0 ? send_packet(helper, paths, len) : -ECANCELED;
-    helper->taken += count;
-    if (error != 0)
-        helper->shared->done = helper->taken;
-}
-
-/* Takes as many paths as fit into one packet, or one inode number whose path is to be found. Returns the
- * length of the paths, 0 if the queue is empty. */
-static size_t pop_packet_locked(struct watch_helper *helper, char ret_paths[PACKET_MAX_BYTES],
-                                unsigned long *ret_count, uint64_t *ret_ino)
-{
-    size_t len = 0;
-    *ret_count = 0;
-    *ret_ino = 0;
-    struct announcement *announcement;
-    while ((announcement = g_queue_peek_head(&helper->queue)) != NULL &&
-           len + announcement->len <= PACKET_MAX_BYTES && *ret_ino == 0) {
-        *ret_ino = announcement->ino;
-        memcpy(ret_paths + len, announcement->path, announcement->len);
-        len += announcement->len;
-        ++*ret_count;
-        free(g_queue_pop_head(&helper->queue));
-    }
-    return len;
-}
-
-static void *run_thread(void *argument)
-{
-    struct watch_helper *helper = argument;
-    char paths[PACKET_MAX_BYTES];
-    pthread_mutex_lock(&helper->lock);
-    while (!helper->is_ending) {
-        unsigned long count;
-        uint64_t ino;
-        size_t len = pop_packet_locked(helper, paths, &count, &ino);
-        if (len == 0) {
-            pthread_cond_wait(&helper->changed, &helper->lock);
-            continue;
-        }
-        pthread_mutex_unlock(&helper->lock);
-        if (ino != 0) {
-            /* The process only counts an empty path. */
-            if (tree_find_announced(helper->tree, ino, paths, sizeof(paths)) != 0)
-                paths[0] = '\0';
-            len = strlen(paths) + 1;
-        }
-        deliver_packet(helper, paths, len, count);
-        pthread_mutex_lock(&helper->lock);
-    }
-    pthread_mutex_unlock(&helper->lock);
-    return NULL;
-}
-
-/* ---------------------------------------------------------------- for others */
-
 int watch_helper_start(struct watch_helper *helper, dev_t device, const char *mountpoint)
 {
+    size_t size = strlen(mountpoint) + 1;
+    LOCK_GUARD(&helper->lock);
     if (helper->shared == NULL)
         return 0;
-    size_t size = strlen(mountpoint) + 1;
     if (size > sizeof(helper->shared->mountpoint))
         return -ENAMETOOLONG;
     memcpy(helper->shared->mountpoint, mountpoint, size);
     helper->shared->device = device;
-    int error = thread_start(&helper->thread, "fs-announce", run_thread, helper);
-    helper->is_running = error == 0;
-    return error;
+    helper->is_running = true;
+    return 0;
 }
 
 void watch_helper_stop(struct watch_helper *helper)
 {
-    if (!helper->is_running)
-        return;
-    pthread_mutex_lock(&helper->lock);
-    helper->is_ending = true;
-    pthread_cond_broadcast(&helper->changed);
-    pthread_mutex_unlock(&helper->lock);
-    pthread_join(helper->thread, NULL);
+    LOCK_GUARD(&helper->lock);
     helper->is_running = false;
+    pthread_cond_broadcast(&helper->stopped);
     kill_process(helper);
 }
 
 void watch_helper_release(struct watch_helper *helper)
 {
     watch_helper_stop(helper);
-    kill_process(helper);
     reap_process(helper);
-    g_queue_clear_full(&helper->queue, free);
     if (helper->shared != NULL)
         munmap(helper->shared, sizeof(*helper->shared));
-    pthread_cond_destroy(&helper->changed);
+    pthread_cond_destroy(&helper->stopped);
     pthread_mutex_destroy(&helper->lock);
 }
 
-void watch_helper_announce(struct watch_helper *helper, const char *path, uint64_t ino)
+/* ---------------------------------------------------------------- announcing */
+
+static int write_path_locked(const struct watch_helper *helper, const char *path, size_t size)
 {
-    const char *queued_path = path != NULL ? path : "";
-    size_t len = strlen(queued_path) + 1;
-    if (helper->shared == NULL)
-        return;
+    if (helper->fd < 0)
+        return -EPIPE;
+    return write(helper->fd, path, size) < 0 ? -errno : 0;
+}
+
+static int restart_process_locked(struct watch_helper *helper)
+{
+    int64_t now_ms = clock_monotonic_ms(clock_system());
+    if (helper->started_ms != 0 && now_ms < helper->started_ms + RESTART_MS)
+        return -EAGAIN;
+    kill_process(helper);
+    reap_process(helper);
+    helper->shared->done = helper->announced; /* no process is left to create the files */
+    helper->started_ms = now_ms;
+    return start_process(helper);
+}
+
+void watch_helper_announce(struct watch_helper *helper, const char *path)
+{
+    size_t size = strlen(path) + 1;
     LOCK_GUARD(&helper->lock);
-    if (helper->is_ending || helper->queue.length >= QUEUE_MAX || len > PACKET_MAX_BYTES)
+    if (!helper->is_running || size > PATH_MAX_BYTES)
         return;
-    struct announcement *announcement = g_malloc(sizeof(*announcement) + len);
-    announcement->ino = path != NULL ? 0 : ino;
-    announcement->len = len;
-    memcpy(announcement->path, queued_path, len);
-    g_queue_push_tail(&helper->queue, announcement);
-    helper->queued++;
-    pthread_cond_broadcast(&helper->changed);
+    int error = write_path_locked(helper, path, size);
+    if (error == -EPIPE && restart_process_locked(helper) == 0)
+        error = write_path_locked(helper, path, size);
+    if (error == 0)
+        helper->announced++;
 }
 
 /* Polls, since the process counts in shared memory and wakes no thread. */
@@ -331,13 +235,11 @@ void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct c
 {
     struct clock *clock = clock_system();
     int64_t until_ms = clock_monotonic_ms(clock) + at_most_ms;
-    if (helper->shared == NULL)
-        return;
     LOCK_GUARD(&helper->lock);
-    unsigned long queued = helper->queued;
-    while (helper->shared->done < queued && !helper->is_ending && !cancel_is_set(cancel) &&
+    unsigned long announced = helper->announced;
+    while (helper->is_running && helper->shared->done < announced && !cancel_is_set(cancel) &&
            clock_monotonic_ms(clock) < until_ms)
-        (void)wait_until(clock, &helper->changed, &helper->lock, clock_monotonic_ms(clock) + DONE_INTERVAL_MS,
+        (void)wait_until(clock, &helper->stopped, &helper->lock, clock_monotonic_ms(clock) + DONE_INTERVAL_MS,
                          cancel);
 }
 

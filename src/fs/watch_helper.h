@@ -8,28 +8,25 @@
  * the mount hangs for ever. For the same reason the process has no FUSE device and no lock of the daemon,
  * only the pipe through which it receives paths. It dies with the daemon.
  *
- * The daemon has a queue of paths, and a thread that writes them into the pipe, so that announcing never
- * waits. The thread restarts a process that has died. A path may be dropped (the queue is full, or there is
- * no process): listings show the new file all the same.
+ * The daemon writes paths into the pipe, which never waits. It starts another process when one has died, but
+ * not at once when that happens often. A path may be dropped (the pipe is full, or there is no process):
+ * listings show the new file all the same.
  *
  * There are two helpers. The second is for messages of Maildirs, and has no process before the first message.
- * Its thread finds the paths of messages, and waits for the disk. Its process may have to wait for a folder
- * that the kernel locks while a lookup fetches a message. Other new files do not wait for the second helper.
+ * Its process may have to wait for a folder that the kernel locks while a lookup fetches a message. Other new
+ * files do not wait for the second helper.
  */
 #ifndef INBOXFS_FS_WATCH_HELPER_H
 #define INBOXFS_FS_WATCH_HELPER_H
 
-#include <glib.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "base/wait.h"
-#include "tree/tree.h"
 
 /* Memory that the daemon shares with the processes. */
 struct watch_helper_shared {
@@ -41,37 +38,30 @@ struct watch_helper_shared {
 struct watch_helper {
     atomic_int pid;                     /* id of the process; 0 if there is none */
     struct watch_helper_shared *shared; /* NULL if there was no memory; then no process is started */
-    struct tree *tree; /* finds paths by inode numbers; borrowed; NULL if callers announce paths */
-    int fd; /* non-blocking pipe to the process, or -1; like the next two, used by the thread alone */
-    unsigned long taken; /* number of paths taken from the queue so far */
-    int64_t started_ms;  /* monotonic time of the last restart, or 0 */
-    pthread_t thread;
-    bool is_running; /* the thread runs */
     pthread_mutex_t lock;
-    pthread_cond_t changed;
-    GQueue queue;         /* struct announcement; protected by `lock`, like all below */
-    unsigned long queued; /* number of paths queued so far */
-    bool is_ending;
+    pthread_cond_t stopped;
+    int fd;             /* non-blocking pipe to the process, or -1; protected by `lock`, like all below */
+    int64_t started_ms; /* monotonic time of the last restart, or 0 */
+    unsigned long announced; /* number of paths written so far */
+    bool is_running;
 };
 
 /* Forks the process; must be called before there are threads, locks and the mount. The process dies with the
- * calling thread. Return: 0 or -errno; after a failure, the thread of watch_helper_start() starts a process.
- * The caller releases the helper in any case. */
+ * calling thread; then, as after a failure, watch_helper_announce() starts another. Return: 0 or
+ * -errno. The caller releases the helper in any case. */
 int watch_helper_init(struct watch_helper *helper);
-/* The thread starts the process when there is something to announce. Return: 0 or -errno. */
-int watch_helper_init_without_process(struct watch_helper *helper, struct tree *tree);
-/* Starts the thread. `device`: st_dev of the mount; the process creates nothing elsewhere. Return: 0;
- * -ENAMETOOLONG if `mountpoint` has PATH_MAX bytes or more; another -errno. */
+/* The process starts when there is something to announce. Return: 0 or -errno. */
+int watch_helper_init_without_process(struct watch_helper *helper);
+/* From now on files are announced. `device`: st_dev of the mount; the process creates nothing elsewhere.
+ * Return: 0; -ENAMETOOLONG if `mountpoint` has PATH_MAX bytes or more. */
 int watch_helper_start(struct watch_helper *helper, dev_t device, const char *mountpoint);
-/* Ends the thread and kills the process, but does not wait for its end: the process may be waiting for the
- * mount. Idempotent. */
+/* Kills the process, but does not wait for its end: the process may be waiting for the mount. Idempotent. */
 void watch_helper_stop(struct watch_helper *helper);
 /* Stops, and waits for the process to end. The mount must answer, or be gone. */
 void watch_helper_release(struct watch_helper *helper);
 
-/* Announces a new file by its path below the mount point or, if `path` is NULL, by its inode number. Does not
- * wait. */
-void watch_helper_announce(struct watch_helper *helper, const char *path, uint64_t ino);
+/* Announces a new file by its path below the mount point. Does not wait. */
+void watch_helper_announce(struct watch_helper *helper, const char *path);
 
 /* Waits until watchers have seen all files announced before, but not longer than `at_most_ms`. The process
  * then has nothing open that could prevent an unmount. Must not be called while the kernel has locked a

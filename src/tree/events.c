@@ -261,7 +261,7 @@ void events_add(struct tree *tree, const struct event *event)
 {
     append_event(tree->event_log, event);
     status_count_event(tree, event);
-    notify_stream_grew(tree);
+    notify_changed(tree, TREE_EVENTS_INO);
 }
 
 void events_report(struct tree *tree, enum event_kind kind, const char *path, const char *error)

@@ -235,23 +235,11 @@ void notify_changed(struct tree *tree, uint64_t ino)
     notify_entry_gone(tree, ino, NULL);
 }
 
-void notify_stream_grew(struct tree *tree)
-{
-    LOCK_GUARD(&tree->listener_lock);
-    if (tree->listener.stream_grew != NULL)
-        tree->listener.stream_grew(tree->listener.context);
-}
-
-static void call_appeared(struct tree *tree, const char *path, uint64_t ino)
-{
-    LOCK_GUARD(&tree->listener_lock);
-    if (tree->listener.appeared != NULL)
-        tree->listener.appeared(tree->listener.context, path, ino);
-}
-
 void notify_message_appeared(struct tree *tree, uint64_t ino)
 {
-    call_appeared(tree, NULL, ino);
+    LOCK_GUARD(&tree->listener_lock);
+    if (tree->listener.message_appeared != NULL)
+        tree->listener.message_appeared(tree->listener.context, ino);
 }
 
 void notify_appeared(struct tree *tree, const char *format, ...)
@@ -261,7 +249,9 @@ void notify_appeared(struct tree *tree, const char *format, ...)
     va_start(arguments, format);
     vsnprintf(path, sizeof(path), format, arguments);
     va_end(arguments);
-    call_appeared(tree, path, 0);
+    LOCK_GUARD(&tree->listener_lock);
+    if (tree->listener.appeared != NULL)
+        tree->listener.appeared(tree->listener.context, path);
 }
 
 void node_email_folder_name(const struct email_view *view, char *ret_name, size_t size)

@@ -36,7 +36,7 @@
     KIND(README, readme)                 /* README */                                                       \
     KIND(STATUS, status)                 /* status.json */                                                  \
     KIND(EVENT_LOG, event_log)           /* events.jsonl: position of its first byte in the log, plus 1 */  \
-    KIND(EVENT_STREAM, event_stream)     /* events */                                                       \
+    KIND(EVENT_STREAM, event_stream)     /* events: TREE_EVENTS_INO */                                      \
     KIND(CONTROL, control)               /* ctl */                                                          \
     KIND(INBOXES, inboxes)               /* inboxes/ */                                                     \
     KIND(INBOX, inbox)                   /* inboxes/ADDRESS/: the store's number of the inbox */            \
@@ -124,7 +124,6 @@ struct tree {
  * attachments/ and drafts/, so changes there need no notification. */
 void notify_changed(struct tree *tree, uint64_t ino);
 void notify_entry_gone(struct tree *tree, uint64_t folder_ino, const char *name);
-void notify_stream_grew(struct tree *tree);
 void notify_message_appeared(struct tree *tree, uint64_t ino);
 /* Announces a new file; `format` is its path below the mount point. */
 __attribute__((format(printf, 2, 3))) void notify_appeared(struct tree *tree, const char *format, ...);

@@ -64,14 +64,14 @@ void tree_attach(struct tree *tree, struct store *store, struct outbox *outbox);
  * with only the listener's lock held. They must not block, nor call the tree. They are not called for
  * outbox/, attachments/ and drafts/, which the kernel does not cache. */
 struct tree_listener {
-    /* The inode's attributes, content or listing changed. If `gone_name` is not NULL, only this entry of the
-     * folder is gone. */
+    /* The inode's attributes, content or listing changed, or TREE_EVENTS_INO has something to read. If
+     * `gone_name` is not NULL, only this entry of the folder is gone. */
     void (*changed)(void *context, uint64_t ino, const char *gone_name);
-    void (*stream_grew)(void *context); /* `events` has something to read */
     /* A file appeared in an inbox (after the first sync), in sent/ or in failed/, and no user created it.
-     * `path` is below the mount point. If `path` is NULL, the inode is a message in a Maildir that a user has
-     * looked at, and tree_find_announced() finds its path. */
-    void (*appeared)(void *context, const char *path, uint64_t ino);
+     * `path` is below the mount point. */
+    void (*appeared)(void *context, const char *path);
+    /* A message appeared in a Maildir that a user has looked at; tree_find_announced() finds its path. */
+    void (*message_appeared)(void *context, uint64_t ino);
     void *context;
 };
 /* Sets the listener; NULL removes it. After the return, the previous listener is not called any more. */
@@ -89,7 +89,8 @@ DEFINE_CLEANUP_FREE(tree)
  * else says so. */
 
 enum {
-    TREE_ROOT_INO = 1
+    TREE_ROOT_INO = 1,
+    TREE_EVENTS_INO = 5, /* the stream `events` */
 };
 
 /* The program that makes a request, and the cancel that ends its waits. A pointer to it is never NULL. */
@@ -170,7 +171,7 @@ enum tree_caching {
     TREE_CACHE_LASTING, /* until the listener is called */
     TREE_CACHE_STREAM,  /* not at all. The content begins with events after the open. Offsets matter: shells
                            and head(1) seek back if they read too much. After a read of 0 bytes, the reader
-                           waits for stream_grew. Only one thread at a time may read */
+                           waits for the listener. Only one thread at a time may read */
 };
 
 /* The result of a read: valid until the handle is released, or until `owned` is freed. */

@@ -72,7 +72,7 @@ TEST_WITH(announced_files_exist_after_the_wait, set_up, tear_down)
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
     for (int i = 0; i < 2000; i++) {
         snprintf(name, sizeof(name), "file %d", i);
-        watch_helper_announce(&fixture->helper, name, 0);
+        watch_helper_announce(&fixture->helper, name);
     }
     watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
     for (int i = 0; i < 2000; i++) {
@@ -84,17 +84,17 @@ TEST_WITH(announced_files_exist_after_the_wait, set_up, tear_down)
     assert_false(watch_helper_has_pid(&fixture->helper, 0));
 }
 
-TEST_WITH(more_files_than_the_queue_holds_can_be_announced_in_rounds, set_up, tear_down)
+TEST_WITH(more_files_than_the_pipe_holds_can_be_announced_in_rounds, set_up, tear_down)
 {
     enum {
-        ROUNDS = 25,
-        NAMES = 1000
+        ROUNDS = 50,
+        NAMES = 5000
     };
     struct fixture *fixture = *state;
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
     for (unsigned int round = 1; round <= ROUNDS; round++) {
         for (int i = 0; i < NAMES; i++)
-            watch_helper_announce(&fixture->helper, "file", 0);
+            watch_helper_announce(&fixture->helper, "file");
         watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
     }
     assert_int_equal(fixture->helper.shared->done, ROUNDS * NAMES);
@@ -104,7 +104,7 @@ TEST_WITH(nothing_is_created_on_another_device, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device + 1, fixture->dir.path), 0);
-    watch_helper_announce(&fixture->helper, "foreign", 0);
+    watch_helper_announce(&fixture->helper, "foreign");
     watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
     assert_int_equal(fixture->helper.shared->done, 1);
     assert_false(exists(fixture, "foreign"));
@@ -115,8 +115,8 @@ TEST_WITH(links_are_not_followed, set_up, tear_down)
     struct fixture *fixture = *state;
     assert_int_equal(symlinkat("elsewhere", fixture->dir.fd, "link"), 0);
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
-    watch_helper_announce(&fixture->helper, "link", 0);
-    watch_helper_announce(&fixture->helper, "last", 0);
+    watch_helper_announce(&fixture->helper, "link");
+    watch_helper_announce(&fixture->helper, "last");
     assert_true(appears(fixture, "last"));
     assert_false(exists(fixture, "elsewhere"));
 }
@@ -125,13 +125,13 @@ TEST_WITH(a_killed_process_is_replaced, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
-    watch_helper_announce(&fixture->helper, "first", 0);
+    watch_helper_announce(&fixture->helper, "first");
     assert_true(appears(fixture, "first"));
     assert_int_equal(kill(fixture->helper.pid, SIGKILL), 0);
     int64_t until_ms = clock_monotonic_ms(clock_system()) + DEADLINE_MS;
     /* Paths that are sent while the process dies may be lost. */
     for (int i = 0; !exists(fixture, "again") && clock_monotonic_ms(clock_system()) < until_ms; i++) {
-        watch_helper_announce(&fixture->helper, "again", 0);
+        watch_helper_announce(&fixture->helper, "again");
         usleep(1000);
     }
     assert_true(exists(fixture, "again"));
@@ -147,12 +147,12 @@ TEST_WITH(a_wait_does_not_include_paths_lost_with_a_killed_process, set_up, tear
     siginfo_t stopped;
     int waiting_bytes = 0;
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
-    watch_helper_announce(&fixture->helper, "first", 0);
+    watch_helper_announce(&fixture->helper, "first");
     assert_true(appears(fixture, "first"));
     pid_t pid = fixture->helper.pid;
     assert_int_equal(kill(pid, SIGSTOP), 0);
     assert_int_equal(waitid(P_PID, (id_t)pid, &stopped, WSTOPPED | WNOWAIT), 0);
-    watch_helper_announce(&fixture->helper, "lost", 0);
+    watch_helper_announce(&fixture->helper, "lost");
     int64_t until_ms = clock_monotonic_ms(clock_system()) + DEADLINE_MS;
     while (waiting_bytes == 0 && clock_monotonic_ms(clock_system()) < until_ms) {
         assert_int_equal(ioctl(fixture->helper.fd, FIONREAD, &waiting_bytes), 0);
@@ -160,7 +160,7 @@ TEST_WITH(a_wait_does_not_include_paths_lost_with_a_killed_process, set_up, tear
     }
     assert_int_equal(kill(pid, SIGKILL), 0);
     while (!exists(fixture, "again") && clock_monotonic_ms(clock_system()) < until_ms) {
-        watch_helper_announce(&fixture->helper, "again", 0);
+        watch_helper_announce(&fixture->helper, "again");
         usleep(1000);
     }
     assert_true(exists(fixture, "again"));
@@ -181,46 +181,43 @@ TEST_WITH(a_process_that_could_not_be_forked_is_started_later, set_up, tear_down
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
     assert_false(watch_helper_has_pid(&fixture->helper, 0));
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
-    watch_helper_announce(&fixture->helper, "file", 0);
+    watch_helper_announce(&fixture->helper, "file");
     assert_true(appears(fixture, "file"));
 }
 
-/* Replaces the function of the tree. Files with odd numbers have no path. */
-int tree_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t size)
-{
-    snprintf(ret_path, size, "message %u", (unsigned int)ino);
-    return ino % 2 == 0 ? 0 : -ENOENT;
-}
-
-TEST_WITH(a_file_without_a_path_is_counted_in_order, set_up, tear_down)
+TEST_WITH(a_process_can_start_with_the_first_announcement, set_up, tear_down)
 {
     struct fixture *fixture = *state;
-    char name[32];
     watch_helper_release(&fixture->helper);
-    assert_int_equal(watch_helper_init_without_process(&fixture->helper, NULL), 0);
+    assert_int_equal(watch_helper_init_without_process(&fixture->helper), 0);
+    watch_helper_announce(&fixture->helper, "early");
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
     assert_int_equal(fixture->helper.pid, 0);
-    for (unsigned int i = 1; i <= 200; i++) {
-        watch_helper_announce(&fixture->helper, NULL, 2 * i);
-        watch_helper_announce(&fixture->helper, NULL, 2 * i + 1);
-        watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
-        snprintf(name, sizeof(name), "message %u", 2 * i);
-        assert_true(exists(fixture, name));
-    }
-    assert_int_equal(fixture->helper.shared->done, 400);
-    assert_false(exists(fixture, "message 3"));
+    watch_helper_announce(&fixture->helper, "file");
     assert_true(fixture->helper.pid > 0);
+    watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
+    assert_true(exists(fixture, "file"));
+    assert_false(exists(fixture, "early"));
+    watch_helper_stop(&fixture->helper);
+    watch_helper_stop(&fixture->helper);
 }
 
-TEST_WITH(a_helper_can_be_stopped_before_its_process_starts, set_up, tear_down)
+TEST_WITH(a_path_that_the_pipe_does_not_take_is_dropped, set_up, tear_down)
 {
     struct fixture *fixture = *state;
-    watch_helper_release(&fixture->helper);
-    assert_int_equal(watch_helper_init_without_process(&fixture->helper, NULL), 0);
-    watch_helper_announce(&fixture->helper, NULL, 2);
+    char path[1001];
+    memset(path, 'x', sizeof(path) - 1);
+    path[sizeof(path) - 1] = '\0';
+    assert_int_equal(kill(fixture->helper.pid, SIGSTOP), 0);
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
-    watch_helper_stop(&fixture->helper);
-    watch_helper_stop(&fixture->helper);
+    for (int i = 0; i < 5000; i++)
+        watch_helper_announce(&fixture->helper, path);
+    assert_true(fixture->helper.announced < 5000);
+    assert_int_equal(kill(fixture->helper.pid, SIGCONT), 0);
+    watch_helper_wait(&fixture->helper, DEADLINE_MS, NULL);
+    assert_int_equal(fixture->helper.shared->done, fixture->helper.announced);
+    watch_helper_announce(&fixture->helper, "last");
+    assert_true(appears(fixture, "last"));
 }
 
 TEST_WITH(a_wait_ends_at_its_time_out_or_when_it_is_cancelled, set_up, tear_down)
@@ -231,7 +228,7 @@ TEST_WITH(a_wait_ends_at_its_time_out_or_when_it_is_cancelled, set_up, tear_down
     cancel_set(&cancel);
     assert_int_equal(kill(fixture->helper.pid, SIGSTOP), 0);
     assert_int_equal(watch_helper_start(&fixture->helper, fixture->device, fixture->dir.path), 0);
-    watch_helper_announce(&fixture->helper, "stopped", 0);
+    watch_helper_announce(&fixture->helper, "stopped");
     watch_helper_wait(&fixture->helper, DEADLINE_MS, &cancel);
     assert_false(exists(fixture, "stopped"));
     watch_helper_wait(&fixture->helper, 100, NULL);

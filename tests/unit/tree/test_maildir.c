@@ -446,11 +446,9 @@ struct appeared {
     size_t count;
 };
 
-static void note_appeared(void *context, const char *path, uint64_t ino)
+static void note_appeared(void *context, uint64_t ino)
 {
     struct appeared *appeared = context;
-    if (path != NULL)
-        return;
     assert_true(appeared->count < ARRAY_LEN(appeared->inos));
     appeared->inos[appeared->count++] = ino;
 }
@@ -459,7 +457,7 @@ TEST_WITH(the_path_of_announced_mail_can_be_created, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct appeared appeared = {.count = 0};
-    const struct tree_listener listener = {.appeared = note_appeared, .context = &appeared};
+    const struct tree_listener listener = {.message_appeared = note_appeared, .context = &appeared};
     struct tree_handle *handle = NULL;
     struct tree_entry entry;
     char path[256];

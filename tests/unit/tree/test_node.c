@@ -26,6 +26,11 @@ TEST(the_root_has_the_kernels_root_number)
     assert_int_equal(node_ino(NODE_ROOT, 0), TREE_ROOT_INO);
 }
 
+TEST(the_stream_of_events_has_the_number_that_its_listener_knows)
+{
+    assert_int_equal(node_ino(NODE_EVENT_STREAM, 0), TREE_EVENTS_INO);
+}
+
 /* Only a faulty kernel sends such a number. */
 TEST(an_inode_number_of_no_kind_is_not_found)
 {

@@ -799,7 +799,7 @@ struct appeared_path {
     char path[512];
 };
 
-static void appeared(void *context, const char *path, uint64_t ino)
+static void appeared(void *context, const char *path)
 {
     struct appeared_path *last = context;
     last->count++;
