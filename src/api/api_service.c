@@ -89,9 +89,8 @@ static void api_perform(struct api_service *api, const struct http_request *requ
                         struct service_result *ret)
 {
     http_client_perform(api->http, request, ret_response);
-    outcome_decide(ret_response, body, request->json == NULL && request->file == NULL, ret);
-    if (ret->outcome != SERVICE_OK)
-        ret->detail = outcome_describe(api->http, ret_response, body);
+    bool is_safe = request->json == NULL && request->file == NULL;
+    outcome_decide(api->http, ret_response, body, is_safe, ret);
     LOCK_GUARD(&api->lock);
     api->counters.requests++;
     api->counters.sent_bytes += ret_response->sent_bytes;
@@ -832,15 +831,6 @@ static void post_form(struct send_forms *forms, struct service_result *ret)
              &forms->body, ret);
 }
 
-static bool refusal_mentions(const struct send_forms *forms, const char *field)
-{
-    struct error_body body;
-    error_body_init(&body, strbuf_str(&forms->body), forms->body.len, false);
-    bool is_named = error_body_mentions(&body, field);
-    error_body_release(&body);
-    return is_named;
-}
-
 /* Changes the form of the fields that the answer mentions. Returns false if there is no other form to try. */
 static bool adapt_to_refusal(struct send_forms *forms, const struct service_result *result)
 {
@@ -848,12 +838,12 @@ static bool adapt_to_refusal(struct send_forms *forms, const struct service_resu
     if (result->http_status != 400 && result->http_status != 422)
         return false;
     if (!forms->is_flipped && json_is_string(json_object_get(forms->message, FROM)) &&
-        refusal_mentions(forms, FROM)) {
+        outcome_mentions(&forms->body, FROM)) {
         forms->is_flipped = true;
         forms->as_text = !forms->as_text;
         is_changed = true;
     }
-    if (!forms->with_key || !refusal_mentions(forms, KEY))
+    if (!forms->with_key || !outcome_mentions(&forms->body, KEY))
         return is_changed;
     LOCK_GUARD(&forms->api->lock);
     forms->api->idempotency_key = CAPABILITY_ABSENT;
@@ -875,7 +865,7 @@ static void try_forms(struct send_forms *forms, struct service_result *ret)
     }
     /* If the server refuses both forms of from_address, the first refusal helps the user more. */
     if (first.detail != NULL && ret->outcome == SERVICE_REJECTED && forms->is_flipped &&
-        refusal_mentions(forms, FROM)) {
+        outcome_mentions(&forms->body, FROM)) {
         service_result_release(ret);
         *ret = first;
     } else {

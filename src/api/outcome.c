@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <jansson.h>
 #include <limits.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -34,7 +35,6 @@ static const struct outcome_row {
     int error;
     enum own_body own;
 } by_status[] = {
-    {200, 299, SERVICE_OK, 0, OWN_ANY}, /* the parser of the body decides */
     {304, 304, SERVICE_REJECTED, EIO, OWN_ANY},
     {300, 399, SERVICE_REJECTED, EIO, OWN_NONE}, /* redirects are not followed */
     {401, 401, SERVICE_UNAUTHORIZED, EACCES, OWN_ANY},
@@ -59,79 +59,30 @@ static const struct outcome_row *find_row(int status)
     return row;
 }
 
-static bool is_foreign(enum own_body own, const struct http_response *response, const struct strbuf *text)
-{
-    struct error_body body;
-    if (own == OWN_ANY || own == OWN_NONE)
-        return own == OWN_NONE;
-    error_body_init(&body, strbuf_str(text), text->len, response->is_html);
-    bool is_json = json_is_object(body.json) || json_is_array(body.json);
-    bool is_page = body.is_html;
-    error_body_release(&body);
-    return own == OWN_JSON ? !is_json : is_page;
-}
-
-static int error_without_answer(int error)
-{
-    switch (error) {
-    case -ECANCELED:
-        return EINTR;
-    case -EHOSTUNREACH:
-    case -ETIMEDOUT:
-    case -ENOMEM:
-    case -EMFILE:
-    case -ENFILE:
-        return -error;
-    case -ECONNRESET:
-        return EHOSTUNREACH;
-    default:
-        return EIO;
-    }
-}
-
-void outcome_decide(const struct http_response *response, const struct strbuf *body, bool is_safe,
-                    struct service_result *ret)
-{
-    *ret =
-        (struct service_result){.http_status = response->status, .retry_after_ms = response->retry_after_ms};
-    /* A refusal counts even if its body was cut off; a success needs a complete body. */
-    if (response->error == 0 || response->status >= 300) {
-        const struct outcome_row *row = find_row(response->status);
-        ret->outcome = row->outcome;
-        ret->error = row->error;
-        ret->is_foreign = is_foreign(row->own, response, body);
-        /* A refusal by a proxy shows nothing about the key or the message. */
-        if (ret->is_foreign && row->outcome == SERVICE_UNAUTHORIZED) {
-            ret->outcome = SERVICE_RETRY;
-            ret->error = EHOSTUNREACH;
-        }
-    } else {
-        ret->outcome = response->is_written ? SERVICE_UNKNOWN : SERVICE_RETRY;
-        ret->error = error_without_answer(response->error);
-    }
-    if (is_safe && ret->outcome == SERVICE_UNKNOWN)
-        ret->outcome = SERVICE_RETRY;
-}
-
 /* ---------------------------------------------------------------- the body of a refusal */
 
-void error_body_init(struct error_body *body, const char *text, size_t len, bool is_html)
+struct refusal {
+    json_t *json; /* owned; NULL if the body is not JSON */
+    bool is_page; /* the body is HTML */
+};
+
+static struct refusal parse_refusal(const struct strbuf *body, bool is_html)
 {
-    *body = (struct error_body){
-        .json = json_loadb(text, len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL),
-        .text = text,
-        .len = len,
-    };
+    const char *text = strbuf_str(body);
+    json_t *json = json_loadb(text, body->len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
     size_t begin = 0;
-    while (begin < len && isspace((unsigned char)text[begin]))
+    while (begin < body->len && isspace((unsigned char)text[begin]))
         begin++;
-    body->is_html = body->json == NULL && (is_html || (begin < len && text[begin] == '<'));
+    bool is_page = json == NULL && (is_html || text[begin] == '<');
+    return (struct refusal){.json = json, .is_page = is_page};
 }
 
-void error_body_release(struct error_body *body)
+static bool is_foreign(enum own_body own, const struct refusal *refusal)
 {
-    json_decref(body->json);
-    body->json = NULL;
+    if (own == OWN_NO_PAGE)
+        return refusal->is_page;
+    bool is_json = json_is_object(refusal->json) || json_is_array(refusal->json);
+    return own == OWN_NONE || (own == OWN_JSON && !is_json);
 }
 
 static void append_location(const json_t *loc, struct strbuf *out)
@@ -224,11 +175,14 @@ static bool value_mentions(const json_t *value, const char *field, unsigned int 
     return false;
 }
 
-bool error_body_mentions(const struct error_body *body, const char *field)
+bool outcome_mentions(const struct strbuf *body, const char *field)
 {
-    if (body->is_html)
-        return false;
-    return body->json != NULL ? value_mentions(body->json, field, 0) : has_word(body->text, body->len, field);
+    const struct refusal refusal = parse_refusal(body, false);
+    if (refusal.json == NULL)
+        return !refusal.is_page && has_word(strbuf_str(body), body->len, field);
+    bool is_found = value_mentions(refusal.json, field, 0);
+    json_decref(refusal.json);
+    return is_found;
 }
 
 /* ---------------------------------------------------------------- the reason */
@@ -268,19 +222,16 @@ static const char *status_hint(int status)
 
 /* Appends the text that append_value() finds, or the whole body if it finds none; a sentence instead of an
  * HTML page; nothing for an empty body. */
-static void append_body_reason(const struct http_client *client, const struct http_response *response,
+static void append_body_reason(const struct http_client *client, const struct refusal *refusal,
                                const struct strbuf *body, struct strbuf *reason)
 {
-    struct error_body parsed;
-    error_body_init(&parsed, strbuf_str(body), body->len, response->is_html);
     _cleanup_strbuf_ struct strbuf raw = STRBUF_INIT(BODY_REASON_MAX_BYTES);
-    if (parsed.is_html)
+    if (refusal->is_page)
         strbuf_append_str(&raw, "an HTML page instead of an answer, perhaps of a proxy on the way");
-    else if (parsed.json != NULL)
-        append_value(parsed.json, &raw, 0);
+    else if (refusal->json != NULL)
+        append_value(refusal->json, &raw, 0);
     if (raw.len == 0)
-        strbuf_append(&raw, parsed.text, parsed.len);
-    error_body_release(&parsed);
+        strbuf_append(&raw, strbuf_str(body), body->len);
     if (raw.len == 0)
         return;
     http_client_redact(client, raw.data, raw.len); /* before a cut could split the key */
@@ -291,19 +242,69 @@ static void append_body_reason(const struct http_client *client, const struct ht
         strbuf_truncate(reason, status_len);
 }
 
-char *outcome_describe(const struct http_client *client, const struct http_response *response,
-                       const struct strbuf *body)
+/* ---------------------------------------------------------------- the outcome */
+
+static int error_without_answer(int error)
+{
+    switch (error) {
+    case -ECANCELED:
+        return EINTR;
+    case -EHOSTUNREACH:
+    case -ETIMEDOUT:
+    case -ENOMEM:
+    case -EMFILE:
+    case -ENFILE:
+        return -error;
+    case -ECONNRESET:
+        return EHOSTUNREACH;
+    default:
+        return EIO;
+    }
+}
+
+static void decide_without_answer(const struct http_response *response, struct service_result *ret)
 {
     _cleanup_strbuf_ struct strbuf reason = STRBUF_INIT(OUTCOME_REASON_MAX_BYTES);
-    if (response->status < 300) {
-        append_reason(&reason, response->reason, strlen(response->reason));
-        if (response->status > 0)
-            strbuf_appendf(&reason, " (the answer, HTTP %d, was cut off)", response->status);
-    } else {
-        strbuf_appendf(&reason, "HTTP %d%s", response->status, status_hint(response->status));
-        append_body_reason(client, response, body, &reason);
+    append_reason(&reason, response->reason, strlen(response->reason));
+    if (response->status > 0)
+        strbuf_appendf(&reason, " (the answer, HTTP %d, was cut off)", response->status);
+    ret->outcome = response->is_written ? SERVICE_UNKNOWN : SERVICE_RETRY;
+    ret->error = error_without_answer(response->error);
+    ret->detail = strbuf_take(&reason, NULL);
+}
+
+static void decide_refusal(const struct http_client *client, const struct http_response *response,
+                           const struct strbuf *body, struct service_result *ret)
+{
+    const struct outcome_row *row = find_row(response->status);
+    const struct refusal refusal = parse_refusal(body, response->is_html);
+    _cleanup_strbuf_ struct strbuf reason = STRBUF_INIT(OUTCOME_REASON_MAX_BYTES);
+    strbuf_appendf(&reason, "HTTP %d%s", response->status, status_hint(response->status));
+    append_body_reason(client, &refusal, body, &reason);
+    ret->outcome = row->outcome;
+    ret->error = row->error;
+    ret->is_foreign = is_foreign(row->own, &refusal);
+    /* A refusal by a proxy shows nothing about the key or the message. */
+    if (ret->is_foreign && row->outcome == SERVICE_UNAUTHORIZED) {
+        ret->outcome = SERVICE_RETRY;
+        ret->error = EHOSTUNREACH;
     }
-    return strbuf_take(&reason, NULL);
+    ret->detail = strbuf_take(&reason, NULL);
+    json_decref(refusal.json);
+}
+
+/* A refusal counts even if its body was cut off; a success needs a complete body, whose parser decides. */
+void outcome_decide(const struct http_client *client, const struct http_response *response,
+                    const struct strbuf *body, bool is_safe, struct service_result *ret)
+{
+    *ret = (struct service_result){
+        .outcome = SERVICE_OK, .http_status = response->status, .retry_after_ms = response->retry_after_ms};
+    if (response->status >= 300)
+        decide_refusal(client, response, body, ret);
+    else if (response->error != 0)
+        decide_without_answer(response, ret);
+    if (is_safe && ret->outcome == SERVICE_UNKNOWN)
+        ret->outcome = SERVICE_RETRY;
 }
 
 void outcome_set(struct service_result *result, enum service_outcome outcome, int error, const char *reason)

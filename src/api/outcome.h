@@ -10,7 +10,6 @@
 #ifndef INBOXFS_API_OUTCOME_H
 #define INBOXFS_API_OUTCOME_H
 
-#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -22,34 +21,18 @@ enum {
     OUTCOME_REASON_MAX_BYTES = 1000
 };
 
-/* Sets `ret`, with a detail of NULL. `body` is the body of an unsuccessful answer, as far as it arrived. If
- * `is_safe`, the request changes nothing at the service (GET), so SERVICE_UNKNOWN becomes SERVICE_RETRY. */
-void outcome_decide(const struct http_response *response, const struct strbuf *body, bool is_safe,
-                    struct service_result *ret);
-
-/* Returns the reason for an unsuccessful or missing answer (the caller frees); NULL if out of memory. `body`
- * is as above. */
-char *outcome_describe(const struct http_client *client, const struct http_response *response,
-                       const struct strbuf *body);
+/* Sets `ret`, with the reason for an unsuccessful or missing answer. `body` is the body of an unsuccessful
+ * answer, as far as it arrived. If `is_safe`, the request changes nothing at the service (GET), so
+ * SERVICE_UNKNOWN becomes SERVICE_RETRY. */
+void outcome_decide(const struct http_client *client, const struct http_response *response,
+                    const struct strbuf *body, bool is_safe, struct service_result *ret);
 
 /* Sets outcome and error; the detail is the reason, cleaned and cut, or NULL without an error. Clears
  * is_foreign. */
 void outcome_set(struct service_result *result, enum service_outcome outcome, int error, const char *reason);
 
-/* ---------------------------------------------------------------- the body of a refusal */
-
-struct error_body {
-    json_t *json; /* owned; NULL if the body is not JSON */
-    bool is_html;
-    const char *text; /* the body as received; borrowed */
-    size_t len;
-};
-
-void error_body_init(struct error_body *body, const char *text, size_t len, bool is_html);
-void error_body_release(struct error_body *body);
-
-/* Returns true if the field's name is a key in the body, or a whole word of a text or location (`loc`) in it.
- * Echoed values and links (FastAPI's `input`, `ctx` and `url`) do not count. */
-bool error_body_mentions(const struct error_body *body, const char *field);
+/* Returns true if the field's name is a key in the body of a refusal, or a whole word of a text or location
+ * (`loc`) in it. Echoed values and links (FastAPI's `input`, `ctx` and `url`) do not count. */
+bool outcome_mentions(const struct strbuf *body, const char *field);
 
 #endif

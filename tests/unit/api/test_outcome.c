@@ -55,8 +55,10 @@ TEST(the_reason_is_found_in_the_body)
         _cleanup_strbuf_ struct strbuf expected = STRBUF_INIT(4096);
         strbuf_append_str(&body, cases[i].body);
         strbuf_appendf(&expected, "HTTP 400%s%s", *cases[i].reason != '\0' ? ": " : "", cases[i].reason);
-        _cleanup_free_ char *reason = outcome_describe(client, &response, &body);
-        assert_string_equal(reason, expected.data);
+        struct service_result result;
+        outcome_decide(client, &response, &body, false, &result);
+        assert_string_equal(result.detail, expected.data);
+        service_result_release(&result);
     }
     http_client_free(client);
 }
@@ -89,15 +91,20 @@ TEST(an_answer_of_a_proxy_is_recognised_as_foreign)
         {503, "no server is available", true, SERVICE_RETRY},
         {504, "<html>gateway time-out</html>", true, SERVICE_UNKNOWN},
     };
+    const struct http_config config = {.base_url = "http://localhost"};
+    struct http_client *client;
+    assert_int_equal(http_client_new(&config, &client), 0);
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         const struct http_response response = {.status = cases[i].status, .retry_after_ms = -1};
         _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(4096);
         strbuf_append_str(&body, cases[i].body);
         struct service_result result;
-        outcome_decide(&response, &body, false, &result);
+        outcome_decide(client, &response, &body, false, &result);
         if (result.is_foreign != cases[i].is_foreign || result.outcome != cases[i].outcome)
             fail_msg("case %zu: foreign %d, outcome %d", i, result.is_foreign, result.outcome);
+        service_result_release(&result);
     }
+    http_client_free(client);
 }
 
 TEST(a_field_that_a_refusal_names_is_found)
@@ -122,11 +129,10 @@ TEST(a_field_that_a_refusal_names_is_found)
         {"", false},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-        struct error_body body;
-        error_body_init(&body, cases[i].body, strlen(cases[i].body), false);
-        if (error_body_mentions(&body, "from_address") != cases[i].names_from)
+        _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(4096);
+        strbuf_append_str(&body, cases[i].body);
+        if (outcome_mentions(&body, "from_address") != cases[i].names_from)
             fail_msg("%s", cases[i].body);
-        error_body_release(&body);
     }
 }
 
