@@ -21,11 +21,11 @@
 struct composition {
     const struct invocation *invocation;
     struct local_names names;
-    struct span text;        /* the message that was read; its line ends are LF */
-    struct span header;      /* the fields in `text` */
-    struct span body;        /* the part of `text` after the blank line */
-    struct recipients given; /* recipients that the arguments name */
-    struct recipients named; /* recipients that the header names */
+    struct span text;          /* the message that was read; its line ends are LF */
+    struct span header;        /* the fields in `text` */
+    struct span body;          /* the part of `text` after the blank line */
+    struct address_list given; /* recipients that the arguments name */
+    struct address_list named; /* recipients that the header names */
     bool has_recipients_field;
     struct strbuf *draft;
 };
@@ -124,7 +124,7 @@ static void append_address(struct strbuf *out, const char *name, const char *add
 /* Appends "NAME: a@x, b@y" with the addresses of `list` that `without` (NULL: empty) does not have. Appends
  * nothing if there are none. */
 static void append_addresses(struct strbuf *out, const char *name, const struct address_list *list,
-                             const struct recipients *without)
+                             const struct address_list *without)
 {
     size_t count = 0;
     for (size_t i = 0; i < list->len; i++) {
@@ -146,12 +146,12 @@ static int append_recipients(struct composition *message, const struct mime_fiel
 {
     _cleanup_free_ char *value = g_strndup(field->value.bytes, field->value.len);
     _cleanup_free_ char *name = g_strndup(field->name.bytes, field->name.len);
-    _cleanup_recipients_ struct recipients resolved = {0};
+    _cleanup_addresses_ struct address_list resolved = {0};
     int status = local_names_resolve(&message->names, value, &resolved);
     if (status == EX_OK)
-        append_addresses(message->draft, name, &resolved.list, NULL);
-    for (size_t i = 0; i < resolved.list.len && status == EX_OK; i++)
-        status = recipients_add(&message->named, &resolved.list.items[i]);
+        append_addresses(message->draft, name, &resolved, NULL);
+    for (size_t i = 0; i < resolved.len && status == EX_OK; i++)
+        status = recipients_add(&message->named, &resolved.items[i]);
     return status;
 }
 
@@ -255,9 +255,9 @@ static int append_header(struct composition *message)
 
 static int check_recipients(const struct composition *message)
 {
-    const struct address_list *named = &message->named.list;
+    const struct address_list *named = &message->named;
     bool reads_headers = message->invocation->reads_headers;
-    if (message->given.list.len == 0 && (!reads_headers || named->len == 0))
+    if (message->given.len == 0 && (!reads_headers || named->len == 0))
         return complain(reads_headers ? EX_DATAERR : EX_USAGE, "no recipient is named");
     for (size_t i = 0; i < named->len && !reads_headers; i++) {
         const char *address = named->items[i].address;
@@ -286,8 +286,8 @@ static int write_draft(struct composition *message)
         status = check_recipients(message);
     if (status != EX_OK)
         return status;
-    bool is_to = !message->has_recipients_field && message->given.list.len == 1;
-    append_addresses(message->draft, is_to ? "To" : "Bcc", &message->given.list, &message->named);
+    bool is_to = !message->has_recipients_field && message->given.len == 1;
+    append_addresses(message->draft, is_to ? "To" : "Bcc", &message->given, &message->named);
     strbuf_append_char(message->draft, '\n');
     strbuf_append(message->draft, message->body.bytes, message->body.len);
     if (message->draft->error == -EMSGSIZE)
@@ -314,7 +314,7 @@ int message_compose(const struct invocation *invocation, int mount, struct strbu
     if (status == EX_OK)
         status = write_draft(&message);
     local_names_release(&message.names);
-    recipients_release(&message.given);
-    recipients_release(&message.named);
+    address_list_release(&message.given);
+    address_list_release(&message.named);
     return status;
 }

@@ -27,26 +27,23 @@ enum {
 
 /* ---------------------------------------------------------------- recipients */
 
-void recipients_release(struct recipients *recipients)
+bool recipients_has(const struct address_list *recipients, const char *address)
 {
-    address_list_release(&recipients->list);
-    g_clear_pointer(&recipients->known, g_hash_table_unref);
+    for (size_t i = 0; i < recipients->len; i++)
+        if (address_equals(recipients->items[i].address, address))
+            return true;
+    return false;
 }
 
-bool recipients_has(const struct recipients *recipients, const char *address)
+int recipients_add(struct address_list *recipients, const struct address *address)
 {
-    _cleanup_free_ char *key = g_ascii_strdown(address, -1);
-    return recipients->known != NULL && g_hash_table_contains(recipients->known, key);
-}
-
-int recipients_add(struct recipients *recipients, const struct address *address)
-{
-    if (recipients->known == NULL)
-        recipients->known = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    if (g_hash_table_add(recipients->known, g_ascii_strdown(address->address, -1)) &&
-        address_list_append(&recipients->list, address->address, address->name) != 0)
-        return complain(EX_TEMPFAIL, "out of memory");
-    return EX_OK;
+    if (recipients_has(recipients, address->address))
+        return EX_OK;
+    if (recipients->len == ADDRESS_LIST_MAX)
+        return complain(EX_DATAERR, "too many recipients");
+    return address_list_append(recipients, address->address, address->name) == 0
+               ? EX_OK
+               : complain(EX_DATAERR, "a recipient is not an email address");
 }
 
 /* ---------------------------------------------------------------- this machine's names */
@@ -160,12 +157,12 @@ static int refuse_part(const struct local_names *names, const struct source *sou
 }
 
 static int add_list(const struct local_names *names, const struct source *source,
-                    struct recipients *recipients);
+                    struct address_list *recipients);
 
 /* Adds an address, or the recipients that its local name stands for. If the domain is one of the machine's
  * full names, only root and the names in the alias file are known to be local. */
 static int add_address(const struct local_names *names, const struct address *address,
-                       const struct source *source, struct recipients *recipients)
+                       const struct source *source, struct address_list *recipients)
 {
     const char *at = strrchr(address->address, '@');
     enum host host = local_names_classify(names, address->address);
@@ -194,7 +191,7 @@ static int add_address(const struct local_names *names, const struct address *ad
 }
 
 static int add_list(const struct local_names *names, const struct source *source,
-                    struct recipients *recipients)
+                    struct address_list *recipients)
 {
     _cleanup_addresses_ struct address_list list = {0};
     _cleanup_free_ char *refused = NULL;
@@ -208,7 +205,7 @@ static int add_list(const struct local_names *names, const struct source *source
     return status;
 }
 
-int local_names_resolve(const struct local_names *names, const char *text, struct recipients *recipients)
+int local_names_resolve(const struct local_names *names, const char *text, struct address_list *recipients)
 {
     return add_list(names, &(struct source){.text = text}, recipients);
 }

@@ -68,17 +68,10 @@ enum host {
 /* The domain that address_list_parse() adds to a local name. No real address has this domain. */
 #define NO_DOMAIN "localhost."
 
-/* A list of addresses, each once. */
-struct recipients {
-    struct address_list list;
-    GHashTable *known; /* the addresses in small letters; NULL while the list is empty */
-};
-
-void recipients_release(struct recipients *recipients);
-bool recipients_has(const struct recipients *recipients, const char *address);
+bool recipients_has(const struct address_list *recipients, const char *address);
 
 /* Appends the address unless the list has it. Returns a status. */
-int recipients_add(struct recipients *recipients, const struct address *address);
+int recipients_add(struct address_list *recipients, const struct address *address);
 
 /* The names of this machine, and its alias file. */
 struct local_names {
@@ -94,11 +87,10 @@ int local_names_init(struct local_names *names, const struct invocation *invocat
 void local_names_release(struct local_names *names);
 
 #define _cleanup_addresses_ _cleanup_(address_list_release)
-#define _cleanup_recipients_ _cleanup_(recipients_release)
 #define _cleanup_local_names_ _cleanup_(local_names_release)
 
 /* Adds the recipients of an address list, with local names replaced by their aliases. Returns a status. */
-int local_names_resolve(const struct local_names *names, const char *text, struct recipients *recipients);
+int local_names_resolve(const struct local_names *names, const char *text, struct address_list *recipients);
 
 enum host local_names_classify(const struct local_names *names, const char *address);
 

@@ -62,7 +62,7 @@ int submit_message(const struct invocation *invocation)
 
 int submit_check_recipient(const struct invocation *invocation, const char *recipient)
 {
-    _cleanup_recipients_ struct recipients recipients = {0};
+    _cleanup_addresses_ struct address_list recipients = {0};
     _cleanup_close_ int mount = -1;
     int status = open_mount(invocation, &mount);
     if (status != EX_OK)

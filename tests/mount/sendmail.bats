@@ -130,6 +130,9 @@ message() { # SUBJECT [HEADER...]
 @test "a list of more than a thousand recipients is refused" {
   run -65 sendmail -t < <(message many "To: $(seq -s, -f 'n%.0f@x.example' 1001)")
   contains "$output" 'too many recipients'
+  # shellcheck disable=SC2046 # a word each
+  run -65 sendmail $(seq -f 'n%.0f@x.example' 1001) < <(message many)
+  contains "$output" 'too many recipients'
   nothing_was_sent
 }
 
@@ -371,9 +374,6 @@ on_box() { # ARGUMENT... <MESSAGE
   run -65 sendmail "$BOB" < <(printf 'Subject: x\n\na\0b\n')
   run -65 sendmail "$BOB" < <(head -c 30000000 /dev/zero | tr '\0' 'a')
   contains "$output" 'over 23000000 bytes'
-  # shellcheck disable=SC2046 # a word each
-  run -65 sendmail $(seq -f 'number-%.0f@x.example' 45000) < <(head -c 22999000 /dev/zero | tr '\0' 'a')
-  contains "$output" 'the message and its recipients are over'
   nothing_was_sent
 }
 
