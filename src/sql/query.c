@@ -14,39 +14,20 @@
 
 static int error_of_result(int sqlite_result)
 {
-    /* The file was truncated. */
-    if (sqlite_result == SQLITE_IOERR_SHORT_READ)
-        return -EUCLEAN;
-    switch (sqlite_result & 0xff) {
-    case SQLITE_OK:
-    case SQLITE_ROW:
-    case SQLITE_DONE:
+    /* By the primary result code. Each other failure is EIO. */
+    static const int errors[SQLITE_NOTADB + 1] = {
+        [SQLITE_NOMEM] = ENOMEM,    [SQLITE_FULL] = ENOSPC,       [SQLITE_BUSY] = EBUSY,
+        [SQLITE_LOCKED] = EBUSY,    [SQLITE_CONSTRAINT] = EEXIST, [SQLITE_TOOBIG] = EMSGSIZE,
+        [SQLITE_READONLY] = EACCES, [SQLITE_PERM] = EACCES,       [SQLITE_CANTOPEN] = EACCES,
+        [SQLITE_CORRUPT] = EUCLEAN, [SQLITE_NOTADB] = EUCLEAN,    [SQLITE_MISUSE] = EINVAL,
+        [SQLITE_RANGE] = EINVAL,    [SQLITE_ERROR] = EINVAL,
+    };
+    unsigned int primary = (unsigned int)sqlite_result & 0xff;
+    if (primary == SQLITE_OK || primary == SQLITE_ROW || primary == SQLITE_DONE)
         return 0;
-    case SQLITE_NOMEM:
-        return -ENOMEM;
-    case SQLITE_FULL:
-        return -ENOSPC;
-    case SQLITE_BUSY:
-    case SQLITE_LOCKED:
-        return -EBUSY;
-    case SQLITE_CONSTRAINT:
-        return -EEXIST;
-    case SQLITE_TOOBIG:
-        return -EMSGSIZE;
-    case SQLITE_READONLY:
-    case SQLITE_PERM:
-    case SQLITE_CANTOPEN:
-        return -EACCES;
-    case SQLITE_CORRUPT:
-    case SQLITE_NOTADB:
+    if (sqlite_result == SQLITE_IOERR_SHORT_READ) /* the file was truncated */
         return -EUCLEAN;
-    case SQLITE_MISUSE:
-    case SQLITE_RANGE:
-    case SQLITE_ERROR:
-        return -EINVAL;
-    default:
-        return -EIO;
-    }
+    return primary < ARRAY_LEN(errors) && errors[primary] != 0 ? -errors[primary] : -EIO;
 }
 
 int query_error_on(sqlite3 *db, int sqlite_result)
