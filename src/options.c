@@ -453,7 +453,7 @@ static int apply_config(struct given *given, int fd, const char *path)
     _cleanup_secret_ char *text = NULL;
     struct stat status;
     size_t len = 0;
-    int error = fstat(fd, &status) != 0 ? -errno : file_read_input(fd, CONFIG_MAX_BYTES, &text, &len);
+    int error = fstat(fd, &status) != 0 ? -errno : file_read_fd(fd, CONFIG_MAX_BYTES, &text, &len);
     if (error != 0) {
         log_error("cannot read the configuration %s: %s", path, strerror(-error));
         return error;

@@ -59,27 +59,7 @@ ssize_t file_pread_all(int fd, void *ret_bytes, size_t len, off_t offset)
     return (ssize_t)done;
 }
 
-int file_read_fd(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len)
-{
-    struct stat status;
-    if (fstat(fd, &status) != 0)
-        return -errno;
-    if (status.st_size < 0 || (size_t)status.st_size > max_bytes)
-        return -EFBIG;
-
-    size_t size = (size_t)status.st_size;
-    _cleanup_free_ char *bytes = malloc(size + 1);
-    if (bytes == NULL)
-        return -ENOMEM;
-    ssize_t got = file_pread_all(fd, bytes, size, 0);
-    if (got < 0)
-        return (int)got;
-    bytes[got] = '\0';
-    *ret_bytes = TAKE_PTR(bytes);
-    *ret_len = (size_t)got;
-    return 0;
-}
-
+/* Waits for the writers of a pipe, also if it was opened with O_NONBLOCK. */
 static ssize_t read_pipe(int fd, char *ret_bytes, size_t len)
 {
     size_t done = 0;
@@ -97,20 +77,22 @@ static ssize_t read_pipe(int fd, char *ret_bytes, size_t len)
     return (ssize_t)done;
 }
 
-int file_read_input(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len)
+int file_read_fd(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len)
 {
     struct stat status;
     if (fstat(fd, &status) != 0)
         return -errno;
-    if (!S_ISFIFO(status.st_mode))
-        return file_read_fd(fd, max_bytes, ret_bytes, ret_len);
+    bool is_pipe = S_ISFIFO(status.st_mode);
+    if (!is_pipe && (status.st_size < 0 || (size_t)status.st_size > max_bytes))
+        return -EFBIG;
 
-    char *bytes = malloc(max_bytes + 1);
+    size_t size = is_pipe ? max_bytes + 1 : (size_t)status.st_size;
+    char *bytes = malloc(size + 1);
     if (bytes == NULL)
         return -ENOMEM;
-    ssize_t got = read_pipe(fd, bytes, max_bytes + 1);
+    ssize_t got = is_pipe ? read_pipe(fd, bytes, size) : file_pread_all(fd, bytes, size, 0);
     if (got < 0 || (size_t)got > max_bytes) {
-        explicit_bzero(bytes, max_bytes + 1); /* the bytes may be a key */
+        explicit_bzero(bytes, size); /* the bytes may be a key */
         free(bytes);
         return got < 0 ? (int)got : -EFBIG;
     }

@@ -7,11 +7,9 @@
 #include "base/hash.h"
 
 #include <glib.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
-
-#include "base/random.h"
+#include <sys/auxv.h>
 
 enum {
     WORD_BYTES = sizeof(uint64_t),
@@ -50,19 +48,11 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t len)
     return mix(state, 0);
 }
 
-static uint64_t string_seed;
-
-static void draw_string_seed(void)
-{
-    if (random_bytes(&string_seed, sizeof(string_seed)) != 0)
-        string_seed = UINT64_C(0xcbf29ce484222325);
-}
-
 unsigned int hash_string(const void *text)
 {
-    static pthread_once_t once = PTHREAD_ONCE_INIT;
-    pthread_once(&once, draw_string_seed);
-    return (unsigned int)hash_bytes(string_seed, text, strlen(text));
+    /* The kernel gives each process 16 random bytes (getauxval(3)). */
+    const void *random = (const void *)getauxval(AT_RANDOM);
+    return (unsigned int)hash_bytes(word_at(random, WORD_BYTES), text, strlen(text));
 }
 
 void hash_sha256(const void *bytes, size_t len, char ret_digest[65])

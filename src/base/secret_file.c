@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glib.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -28,8 +29,7 @@ __attribute__((format(printf, 3, 4))) static int set_reason(int error, char **re
 {
     va_list arguments;
     va_start(arguments, format);
-    if (vasprintf(ret_reason, format, arguments) < 0)
-        *ret_reason = NULL;
+    *ret_reason = g_strdup_vprintf(format, arguments);
     va_end(arguments);
     return error;
 }
@@ -70,7 +70,7 @@ int secret_file_read_all(const char *path, const char *what, size_t max_bytes, c
     int error = check_access(&status, path, what, ret_reason);
     if (error != 0)
         return error;
-    error = file_read_input(fd, max_bytes, ret_text, ret_len);
+    error = file_read_fd(fd, max_bytes, ret_text, ret_len);
     if (error != 0)
         return set_reason(error, ret_reason, "cannot read %s %s: %s", what, path, strerrordesc_np(-error));
     return 0;

@@ -117,7 +117,7 @@ TEST(a_pipe_is_read_to_its_end)
         }
         assert_true(child > 0);
         close(ends[1]);
-        int error = file_read_input(ends[0], 1000, &got, &len);
+        int error = file_read_fd(ends[0], 1000, &got, &len);
         close(ends[0]);
         assert_int_equal(waitpid(child, NULL, 0), child);
         assert_int_equal(error, lens[i] > 1000 ? -EFBIG : 0);
@@ -133,8 +133,8 @@ TEST_WITH(input_is_read_from_a_file, set_up, tear_down)
     _cleanup_close_ int fd = openat(dir, "a", O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     _cleanup_free_ char *got = NULL;
     size_t len = 0;
-    assert_int_equal(file_read_input(fd, 9, &got, &len), -EFBIG);
-    assert_int_equal(file_read_input(fd, 10, &got, &len), 0);
+    assert_int_equal(file_read_fd(fd, 9, &got, &len), -EFBIG);
+    assert_int_equal(file_read_fd(fd, 10, &got, &len), 0);
     assert_int_equal(len, 10);
     assert_string_equal(got, "0123456789");
 }
