@@ -82,20 +82,13 @@ static void check_key(struct check *check)
 {
     const struct options *options = check->options;
     _cleanup_free_ char *reason = NULL;
-    struct stat status;
-    int error = 0;
     if (mail_account_is_local(options->source)) {
         report(check, "key", passed, "none is needed");
         return;
     }
-    if ((error = mail_account_read_key(options, &check->key, &reason)) != 0)
+    int error = mail_account_read_key(options, &check->key, &reason);
+    if (error != 0)
         report(check, "key", failed, "%s", reason != NULL ? reason : strerror(-error));
-    else if (options->api_key_file != NULL && stat(options->api_key_file, &status) == 0)
-        report(check, "key", passed, "in the file %s: %s, mode %04o", options->api_key_file,
-               status.st_uid == geteuid() ? "yours"
-               : status.st_uid == 0       ? "root's"
-                                          : "another user's",
-               status.st_mode & 07777);
     else if (options->api_key_file != NULL)
         report(check, "key", passed, "in the file %s", options->api_key_file);
     else if (options->api_key != NULL)
@@ -321,11 +314,9 @@ static void check_fuse(struct check *check)
 static void check_missing_directory(struct check *check, const char *part, const char *path)
 {
     _cleanup_free_ char *parent = g_strdup(path);
-    while (access(parent, F_OK) != 0 && errno == ENOENT && strcmp(parent, "/") != 0 &&
-           strcmp(parent, ".") != 0) {
-        char *child = parent;
+    while (access(parent, F_OK) != 0 && errno == ENOENT && strcmp(parent, ".") != 0) {
+        _cleanup_free_ char *child = parent;
         parent = g_path_get_dirname(child);
-        free(child);
     }
     if (access(parent, W_OK | X_OK) != 0)
         report(check, part, failed, "%s cannot be made: %s: %s", path, parent, strerror(errno));

@@ -293,15 +293,6 @@ static int show_all(struct status_request *request)
 int status_command(int argc, char **argv)
 {
     struct status_request request = {.is_first = true};
-    if (argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
-        puts("usage: inboxfs status [--json] [MOUNTPOINT]\n"
-             "\n"
-             "Says how a running mount is; without MOUNTPOINT all that this user can look into. With --json: "
-             "its\n"
-             "status.json, a line for each mount. The exit status is 0 if all answer and are online. See "
-             "inboxfs(8).");
-        return EXIT_SUCCESS;
-    }
     if (argc > 1 && strcmp(argv[1], "--json") == 0) {
         request.is_json = true;
         argc--;

@@ -132,12 +132,6 @@ int umount_command(int argc, char **argv)
 {
     _cleanup_free_ char *mountpoint = NULL;
     dev_t device = 0;
-    if (argc == 2 && (strcmp(argv[1], "-h") == 0 || strcmp(argv[1], "--help") == 0)) {
-        puts("usage: inboxfs umount MOUNTPOINT\n"
-             "\n"
-             "Unmounts, which ends the program; what is in use stays mounted, and is named. See inboxfs(8).");
-        return EXIT_SUCCESS;
-    }
     if (argc != 2 || argv[1][0] == '-') {
         log_error("usage: inboxfs umount MOUNTPOINT");
         return EXIT_USAGE;
