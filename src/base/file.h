@@ -20,8 +20,8 @@ int file_pwrite_all(int fd, const void *bytes, size_t len, off_t offset);
  * at the end of the file; or -errno. */
 ssize_t file_pread_all(int fd, void *ret_bytes, size_t len, off_t offset);
 
-/* Reads the whole content of an open file, or of a pipe until its writers have closed it, and puts a NUL after
- * the content. The caller frees *ret_bytes. Return: 0; -EFBIG when the file is longer than `max_bytes`;
+/* Reads the whole content of an open file, or of a pipe until its writers have closed it, and puts a NUL
+ * after the content. The caller frees *ret_bytes. Return: 0; -EFBIG when the file is longer than `max_bytes`;
  * -ENOMEM; or -errno. */
 int file_read_fd(int fd, size_t max_bytes, char **ret_bytes, size_t *ret_len);
 
