@@ -24,13 +24,11 @@ static const char too_large[] = "552 5.3.4 The message is too large";
 static const char unknown_parameter[] = "555 5.5.4 One of the parameters is not known here";
 static const char no_memory[] = "452 4.3.1 There is not enough memory now; try again later";
 
-/* The position of the next byte in a message. */
-enum position {
-    POSITION_LINE_START,  /* after <CR><LF>, or at the beginning of the message */
-    POSITION_DOT,         /* after a dot at the start of a line; this dot is not part of the message */
-    POSITION_DOT_CR,      /* after a dot at the start of a line and <CR>: an <LF> ends the message */
-    POSITION_WITHIN_LINE, /* anywhere else */
-    POSITION_CR,          /* after a <CR> that is part of the message */
+static const char message_end[] = "\r\n.\r\n";
+
+enum {
+    LINE_END_LEN = 2, /* the part of message_end that belongs to the message */
+    MESSAGE_END_LEN = sizeof(message_end) - 1,
 };
 
 struct smtp_session {
@@ -50,7 +48,7 @@ struct smtp_session {
     char *sender; /* NULL before MAIL; "" for the null sender */
     char *recipients[SMTP_RECIPIENTS_MAX];
     size_t recipients_len;
-    enum position position;
+    size_t end_len;     /* number of bytes of message_end that were received last */
     struct strbuf text; /* empty after an error; the rest of the message is then skipped */
 };
 
@@ -98,28 +96,20 @@ static void append_to_text(struct smtp_session *session, const char *bytes, size
     }
 }
 
-/* Appends the byte if it belongs to the message. Returns true if the byte completes <CR><LF>.<CR><LF>. */
+/* Appends the byte if it belongs to the message. A dot at the beginning of a line is dropped, and the <CR>
+ * after such a dot waits for the next byte. Returns true if the byte completes message_end. */
 static bool receive_byte(struct smtp_session *session, char c)
 {
-    if (session->position == POSITION_LINE_START && c == '.') {
-        session->position = POSITION_DOT;
-        return false;
+    if (c == message_end[session->end_len]) {
+        session->end_len++;
+        if (session->end_len <= LINE_END_LEN)
+            append_to_text(session, &c, 1);
+        return session->end_len == MESSAGE_END_LEN;
     }
-    if (session->position == POSITION_DOT && c == '\r') {
-        session->position = POSITION_DOT_CR;
-        return false;
-    }
-    if (session->position == POSITION_DOT_CR) {
-        if (c == '\n')
-            return true;
+    if (session->end_len == MESSAGE_END_LEN - 1)
         append_to_text(session, "\r", 1);
-        session->position = POSITION_CR;
-    }
     append_to_text(session, &c, 1);
-    if (c == '\n' && session->position == POSITION_CR)
-        session->position = POSITION_LINE_START;
-    else
-        session->position = c == '\r' ? POSITION_CR : POSITION_WITHIN_LINE;
+    session->end_len = c == '\r';
     return false;
 }
 
@@ -159,7 +149,7 @@ static size_t receive_text(struct smtp_session *session, const char *bytes, size
 {
     size_t taken = 0;
     while (taken < len) {
-        if (session->position == POSITION_WITHIN_LINE) {
+        if (session->end_len == 0) {
             const char *cr = memchr(bytes + taken, '\r', len - taken);
             size_t end = cr != NULL ? (size_t)(cr - bytes) : len;
             append_to_text(session, bytes + taken, end - taken);
@@ -403,7 +393,7 @@ static const char *do_data(struct smtp_session *session, char *argument)
     if (session->recipients_len == 0)
         return "503 5.5.1 There is no recipient";
     session->is_in_message = true;
-    session->position = POSITION_LINE_START;
+    session->end_len = LINE_END_LEN; /* a dot may begin the first line */
     answer(session, "354 Send the message; a dot alone on a line ends it");
     return NULL;
 }
