@@ -270,7 +270,7 @@ static void op_read(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t offset, 
     struct fs_request request;
     struct tree_data data;
     int error;
-    if (tree_handle_caching(handle) == TREE_CACHE_STREAM) {
+    if (handle->caching == TREE_CACHE_STREAM) {
         const struct tree_caller *caller = begin_request(&request, fuse);
         struct cancel *cancel = (file->flags & O_NONBLOCK) == 0 ? caller->cancel : NULL;
         error = stream_read(operations_of(fuse)->readers, handle, size, offset, cancel, &data);
@@ -312,7 +312,7 @@ static void op_fsync(fuse_req_t fuse, fuse_ino_t ino, int is_data_only, struct f
 static void op_release(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file)
 {
     struct tree_handle *handle = handle_of(file);
-    if (tree_handle_caching(handle) == TREE_CACHE_STREAM)
+    if (handle->caching == TREE_CACHE_STREAM)
         stream_drop_poll(operations_of(fuse)->readers, handle);
     tree_release(handle);
     reply_status(fuse, 0);
@@ -322,7 +322,7 @@ static void op_poll(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file
                     struct fuse_pollhandle *poll)
 {
     struct tree_handle *handle = handle_of(file);
-    if (tree_handle_caching(handle) == TREE_CACHE_STREAM) {
+    if (handle->caching == TREE_CACHE_STREAM) {
         stream_poll(operations_of(fuse)->readers, fuse, handle, poll);
         return;
     }
@@ -342,21 +342,16 @@ struct listing_part {
     bool has_attributes; /* READDIRPLUS */
 };
 
-static struct tree_dir *dir_of(const struct fuse_file_info *file)
-{
-    return (struct tree_dir *)(uintptr_t)file->fh;
-}
-
 static void op_opendir(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file)
 {
     struct fs_request request;
-    struct tree_dir *dir = NULL;
+    struct tree_handle *dir = NULL;
     const struct tree_caller *caller = begin_request(&request, fuse);
     int error;
     do
         error = tree_open_dir(operations_of(fuse)->tree, caller, ino, &dir);
     while (request_hands_over(&request, error));
-    reply_open_dir(request_end(&request), error, dir);
+    reply_open(request_end(&request), error, dir);
 }
 
 static bool put_entry(void *context, const char *name, const struct tree_entry *entry, uint64_t next)
@@ -387,7 +382,7 @@ static void read_dir(fuse_req_t fuse, size_t size, off_t offset, const struct fu
         reply_status(fuse, -ENOMEM);
         return;
     }
-    int error = tree_read_dir(dir_of(file), (uint64_t)offset, put_entry, &part);
+    int error = tree_read_dir(handle_of(file), (uint64_t)offset, put_entry, &part);
     /* Entries before an error are the answer; the next request gets the error. */
     if (error != 0 && part.used == 0)
         reply_status(fuse, error);
@@ -405,12 +400,6 @@ static void op_readdirplus(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t o
                            struct fuse_file_info *file)
 {
     read_dir(fuse, size, offset, file, true);
-}
-
-static void op_releasedir(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file)
-{
-    tree_release_dir(dir_of(file));
-    reply_status(fuse, 0);
 }
 
 static void op_fsyncdir(fuse_req_t fuse, fuse_ino_t ino, int is_data_only, struct fuse_file_info *file)
@@ -470,7 +459,7 @@ const struct fuse_lowlevel_ops *operations_table(void)
         .opendir = op_opendir,
         .readdir = op_readdir,
         .readdirplus = op_readdirplus,
-        .releasedir = op_releasedir,
+        .releasedir = op_release,
         .fsyncdir = op_fsyncdir,
     };
     return &table;

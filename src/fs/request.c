@@ -231,11 +231,11 @@ void reply_count(fuse_req_t fuse, ssize_t count)
 
 static void fill_file(const struct tree_handle *handle, struct fuse_file_info *file)
 {
-    enum tree_caching caching = tree_handle_caching(handle);
     file->fh = (uint64_t)(uintptr_t)handle;
-    file->keep_cache = caching == TREE_CACHE_LASTING;
-    file->direct_io = caching == TREE_CACHE_NONE || caching == TREE_CACHE_STREAM;
-    file->noflush = !tree_handle_is_writable(handle);
+    file->keep_cache = handle->caching == TREE_CACHE_LASTING;
+    file->cache_readdir = file->keep_cache;
+    file->direct_io = handle->caching == TREE_CACHE_NONE || handle->caching == TREE_CACHE_STREAM;
+    file->noflush = (handle->flags & O_ACCMODE) == O_RDONLY;
 }
 
 void reply_open(fuse_req_t fuse, int error, struct tree_handle *handle)
@@ -248,21 +248,6 @@ void reply_open(fuse_req_t fuse, int error, struct tree_handle *handle)
     fill_file(handle, &file);
     if (fuse_reply_open(fuse, &file) != 0)
         tree_release(handle);
-}
-
-void reply_open_dir(fuse_req_t fuse, int error, struct tree_dir *dir)
-{
-    if (error != 0) {
-        reply_status(fuse, error);
-        return;
-    }
-    const struct fuse_file_info file = {
-        .fh = (uint64_t)(uintptr_t)dir,
-        .cache_readdir = tree_dir_is_lasting(dir),
-        .keep_cache = tree_dir_is_lasting(dir),
-    };
-    if (fuse_reply_open(fuse, &file) != 0)
-        tree_release_dir(dir);
 }
 
 void reply_create(fuse_req_t fuse, struct tree *tree, int error, const struct tree_entry *entry,

@@ -76,7 +76,6 @@ void reply_status(fuse_req_t fuse, int error);
  * the request was interrupted, they forget the lookup of the entry and release what was opened. */
 void reply_entry(fuse_req_t fuse, struct tree *tree, int error, const struct tree_entry *entry);
 void reply_open(fuse_req_t fuse, int error, struct tree_handle *handle);
-void reply_open_dir(fuse_req_t fuse, int error, struct tree_dir *dir);
 void reply_create(fuse_req_t fuse, struct tree *tree, int error, const struct tree_entry *entry,
                   struct tree_handle *handle, struct fuse_file_info *file);
 void reply_attributes(fuse_req_t fuse, const struct tree *tree, int error,

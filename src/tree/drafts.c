@@ -225,7 +225,7 @@ static int create_draft(struct tree *tree, const struct tree_caller *caller, uin
 
 static int open_draft_dir(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    int fd = draft_node_open_folder(node_of(dir->tree, dir->ino));
+    int fd = draft_node_open_folder(node_of(dir->base.tree, dir->ino));
     if (fd < 0)
         return fd;
     dir->state = fdopendir(fd);

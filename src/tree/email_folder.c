@@ -337,12 +337,12 @@ static int open_email_folder(const struct tree_caller *caller, struct tree_dir *
     struct store_content *content;
     if (!is_folder(&node))
         return -ENOTDIR;
-    int error = store_content_get(dir->tree->store, node.email, caller->cancel, &content);
+    int error = store_content_get(dir->base.tree->store, node.email, caller->cancel, &content);
     if (error != 0)
         return error;
     dir->state = content;
     /* An entry of thread/ depends on whether its email is in the mount. */
-    dir->is_lasting = node.kind != EMAIL_NODE_THREAD;
+    dir->base.caching = node.kind != EMAIL_NODE_THREAD ? TREE_CACHE_LASTING : TREE_CACHE_OPEN;
     return 0;
 }
 
@@ -359,9 +359,9 @@ static int read_email_folder(struct tree_dir *dir, uint64_t position)
     struct email_node node;
     struct tree_entry entry;
     for (; position < count_positions(content); position++) {
-        if (!find_node_at(dir->tree, content, folder.kind, position, &node, name))
+        if (!find_node_at(dir->base.tree, content, folder.kind, position, &node, name))
             continue;
-        (void)fill_node(dir->tree, NULL, content, &node, &entry);
+        (void)fill_node(dir->base.tree, NULL, content, &node, &entry);
         if (!dir_put(dir, name, &entry, position + 1))
             break;
     }

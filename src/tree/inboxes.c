@@ -432,13 +432,13 @@ static int lookup_in_invalid(struct tree *tree, const struct tree_caller *caller
  * POSITION_FOLDERS for folders, 0 for the records in .invalid/. Returns false if the buffer is full. */
 static bool put_emails(const struct tree_dir *dir, uint64_t first, uint64_t position)
 {
-    struct store *store = dir->tree->store;
+    struct store *store = dir->base.tree->store;
     struct email_view views[EMAILS_AT_ONCE];
     uint64_t next[EMAILS_AT_ONCE];
     struct tree_entry entry;
     char folder_name[NAME_MAX + 1];
     uint32_t inbox = inbox_of(dir->ino);
-    bool is_demanded = atomic_load_explicit(&dir->tree->inboxes->lookups, memory_order_relaxed) ==
+    bool is_demanded = atomic_load_explicit(&dir->base.tree->inboxes->lookups, memory_order_relaxed) ==
                        ((uint64_t)inbox << 32) + INBOX_LOOKUPS_OF_DEMAND;
     for (;;) {
         size_t count = first == 0
@@ -450,10 +450,10 @@ static bool put_emails(const struct tree_dir *dir, uint64_t first, uint64_t posi
             const char *name = views[i].name;
             if (first == POSITION_FOLDERS) {
                 node_email_folder_name(&views[i], folder_name, sizeof(folder_name));
-                email_folder_fill(dir->tree, &views[i], &entry);
+                email_folder_fill(dir->base.tree, &views[i], &entry);
                 name = folder_name;
             } else {
-                fill_email(dir->tree, &views[i], &entry);
+                fill_email(dir->base.tree, &views[i], &entry);
             }
             if (next[i] > INBOX_LISTED_WITH_ATTRIBUTES && !is_demanded)
                 entry.ino = 0;
@@ -525,12 +525,13 @@ static int read_inbox_dir(struct tree_dir *dir, uint64_t position)
         bool is_file = position < POSITION_INVALID;
         uint64_t ino = is_file ? file_ino(inbox, position) : node_ino(NODE_INVALID, inbox);
         const char *name = is_file ? files[position].name : invalid_name;
-        if (node_get(dir->tree, &no_caller, ino, &entry) == 0 && !dir_put(dir, name, &entry, position + 1))
+        if (node_get(dir->base.tree, &no_caller, ino, &entry) == 0 &&
+            !dir_put(dir, name, &entry, position + 1))
             return 0;
     }
     if (position < POSITION_FOLDERS && !put_emails(dir, POSITION_EMAILS, position - POSITION_EMAILS))
         return 0;
-    if (store_has_content(dir->tree->store))
+    if (store_has_content(dir->base.tree->store))
         put_emails(dir, POSITION_FOLDERS, position > POSITION_FOLDERS ? position - POSITION_FOLDERS : 0);
     return 0;
 }
@@ -566,8 +567,8 @@ static int read_inboxes(struct tree_dir *dir, uint64_t position)
     struct inbox_view view;
     struct tree_entry entry;
     uint64_t next;
-    for (; store_list_inboxes(dir->tree->store, position, &view, &next, 1) == 1; position = next)
-        if (get_folder(dir->tree, &no_caller, node_ino(NODE_INBOX, view.number), &entry) == 0 &&
+    for (; store_list_inboxes(dir->base.tree->store, position, &view, &next, 1) == 1; position = next)
+        if (get_folder(dir->base.tree, &no_caller, node_ino(NODE_INBOX, view.number), &entry) == 0 &&
             !dir_put(dir, view.name, &entry, next))
             break;
     return 0;

@@ -226,7 +226,7 @@ static uint64_t position_of(const struct outbox_entry *entry)
 /* Passes only names: no entry of these folders is lasting, so the kernel looks each name up anyway. */
 static int read_items(struct tree_dir *dir, uint64_t position)
 {
-    struct tree *tree = dir->tree;
+    struct tree *tree = dir->base.tree;
     enum outbox_folder folder = folder_of(dir->ino);
     struct outbox_listing *items = dir->state;
     struct outbox_stat stat;

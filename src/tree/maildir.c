@@ -652,11 +652,11 @@ static int rename_into_maildir(struct tree *tree, const struct tree_caller *call
 
 static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    struct tree *tree = dir->tree;
+    struct tree *tree = dir->base.tree;
     int error = node_kind(dir->ino) == NODE_MAILDIR ? refresh_memory(tree, inbox_of(dir->ino)) : 0;
     if (error != 0)
         return error;
-    dir->is_lasting = holds_messages(dir->ino);
+    dir->base.caching = holds_messages(dir->ino) ? TREE_CACHE_LASTING : TREE_CACHE_OPEN;
     _cleanup_free_ struct local_files *names = g_new(struct local_files, 1);
     error = list_local(tree, dir->ino, names);
     if (error == 0)
@@ -691,8 +691,8 @@ static int read_maildirs(struct tree_dir *dir, uint64_t position)
     uint64_t next;
     if (!put_local(dir, &position))
         return 0;
-    for (; store_list_inboxes(dir->tree->store, position, &view, &next, 1) == 1; position = next) {
-        fill_part(dir->tree, &view, MAILDIR_PART_BOX, &entry);
+    for (; store_list_inboxes(dir->base.tree->store, position, &view, &next, 1) == 1; position = next) {
+        fill_part(dir->base.tree, &view, MAILDIR_PART_BOX, &entry);
         if (!dir_put(dir, view.name, &entry, local + next))
             break;
     }
@@ -701,7 +701,7 @@ static int read_maildirs(struct tree_dir *dir, uint64_t position)
 
 static void read_messages(const struct tree_dir *dir, enum maildir_folder folder, uint64_t position)
 {
-    struct tree *tree = dir->tree;
+    struct tree *tree = dir->base.tree;
     uint32_t inbox = inbox_of(dir->ino);
     struct email_view views[EMAILS_AT_ONCE];
     uint64_t next[EMAILS_AT_ONCE];

@@ -139,11 +139,6 @@ void *handle_new(struct tree *tree, const struct handle_ops *ops, size_t size, i
     return handle;
 }
 
-bool tree_handle_is_writable(const struct tree_handle *handle)
-{
-    return (handle->flags & O_ACCMODE) != O_RDONLY;
-}
-
 void tree_handle_free(struct tree_handle *handle)
 {
     free(handle);

@@ -114,7 +114,6 @@ struct tree {
 
     pthread_mutex_t open_lock;
     GQueue open_handles; /* protected by `open_lock` */
-    GQueue open_dirs;    /* protected by `open_lock` */
 
     pthread_mutex_t listener_lock;
     struct tree_listener listener; /* protected by `listener_lock`; its functions are NULL if none is set */
@@ -192,8 +191,8 @@ struct node_ops {
     /* The members below are for folders. If `lookup` is NULL, the node is not a folder. */
     int (*lookup)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   struct tree_entry *ret);
-    /* Prepares a listing: sets `state`, and `is_lasting` if it differs from is_listing_lasting. May be
-     * NULL. */
+    /* Prepares a listing: sets `state`, and base.caching if it differs from is_listing_lasting. May be NULL.
+     */
     int (*open_dir)(const struct tree_caller *caller, struct tree_dir *dir);
     /* Passes the entries to dir_put(), beginning at `position`, until dir_put() returns false. If NULL, the
      * folder is empty. */
@@ -248,12 +247,9 @@ int node_refuse_rename(unsigned int flags);
 /* ---------------------------------------------------------------- listings */
 
 struct tree_dir {
-    struct tree *tree;
+    struct tree_handle base;
     uint64_t ino; /* inode of the folder */
-    const struct node_ops *ops;
-    bool is_lasting; /* the kernel may keep the listing until it is notified */
-    void *state;     /* owned by the folder's kind */
-    GList link;      /* element of tree->open_dirs */
+    void *state;  /* owned by the folder's kind */
 
     /* Set while the listing is read. */
     tree_dir_sink sink;
@@ -293,14 +289,6 @@ struct handle_ops {
     void (*release)(struct tree_handle *handle);
     /* Frees the handle of a file that no program has closed. If NULL: release */
     void (*abandon)(struct tree_handle *handle);
-};
-
-struct tree_handle {
-    const struct handle_ops *ops;
-    struct tree *tree; /* borrowed */
-    int flags;         /* flags of open(2) */
-    enum tree_caching caching;
-    GList link; /* element of tree->open_handles */
 };
 
 /* Returns a zeroed handle of `size` bytes, to be freed by free(). */

@@ -52,7 +52,7 @@ static int read_root(struct tree_dir *dir, uint64_t position)
     struct tree_entry entry;
     for (; position < ARRAY_LEN(entries); position++) {
         const struct root_entry *item = &entries[position];
-        if (!item->is_hidden && get_entry(dir->tree, item, &entry) == 0 &&
+        if (!item->is_hidden && get_entry(dir->base.tree, item, &entry) == 0 &&
             !dir_put(dir, item->name, &entry, position + 1))
             break;
     }

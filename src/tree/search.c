@@ -463,8 +463,8 @@ static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, 
 
 static int open_search(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    struct queries *queries = dir->tree->queries;
-    int64_t now_ms = clock_monotonic_ms(dir->tree->clock);
+    struct queries *queries = dir->base.tree->queries;
+    int64_t now_ms = clock_monotonic_ms(dir->base.tree->clock);
     pid_t process = writer_process(caller->pid);
     GArray *names = new_names();
     LOCK_GUARD(&queries->lock);
@@ -484,7 +484,7 @@ static int open_search(const struct tree_caller *caller, struct tree_dir *dir)
 static int open_query(const struct tree_caller *caller, struct tree_dir *dir)
 {
     GArray *names = NULL;
-    int error = get_answer(dir->tree, caller, node_number(dir->ino), NULL, &names);
+    int error = get_answer(dir->base.tree, caller, node_number(dir->ino), NULL, &names);
     dir->state = names;
     return error;
 }

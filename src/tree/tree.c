@@ -276,17 +276,17 @@ int tree_get_statistics(struct tree *tree, struct statvfs *ret)
 
 /* ---------------------------------------------------------------- listings */
 
-static void add_link(struct tree *tree, GQueue *list, GList *link, void *what)
+static void add_handle(struct tree_handle *handle)
 {
-    LOCK_GUARD(&tree->open_lock);
-    link->data = what;
-    g_queue_push_tail_link(list, link);
+    LOCK_GUARD(&handle->tree->open_lock);
+    handle->link.data = handle;
+    g_queue_push_tail_link(&handle->tree->open_handles, &handle->link);
 }
 
-static void remove_link(struct tree *tree, GQueue *list, GList *link)
+static void remove_handle(struct tree_handle *handle)
 {
-    LOCK_GUARD(&tree->open_lock);
-    g_queue_unlink(list, link);
+    LOCK_GUARD(&handle->tree->open_lock);
+    g_queue_unlink(&handle->tree->open_handles, &handle->link);
 }
 
 /* "." and ".." come before the folder's own positions. */
@@ -299,38 +299,37 @@ enum {
 /* The inode number of "..", as libfuse shows an unknown one: the kernel itself resolves the name. */
 #define PARENT_INO UINT32_MAX
 
-int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                  struct tree_dir **ret_dir)
+static void release_listing(struct tree_handle *handle)
 {
-    const struct node_ops *ops = node_ops_of(ino);
-    if (ops->lookup == NULL)
-        return -ENOTDIR;
-    _cleanup_free_ struct tree_dir *dir = g_new(struct tree_dir, 1);
-    *dir = (struct tree_dir){.tree = tree, .ino = ino, .ops = ops, .is_lasting = ops->is_listing_lasting};
-    int error = ops->open_dir == NULL ? 0 : ops->open_dir(caller, dir);
-    if (error != 0)
-        return error;
-    add_link(tree, &tree->open_dirs, &dir->link, dir);
-    *ret_dir = TAKE_PTR(dir);
-    return 0;
-}
-
-void tree_release_dir(struct tree_dir *dir)
-{
-    remove_link(dir->tree, &dir->tree->open_dirs, &dir->link);
-    if (dir->ops->release_dir != NULL)
-        dir->ops->release_dir(dir);
+    struct tree_dir *dir = (struct tree_dir *)handle;
+    const struct node_ops *ops = node_ops_of(dir->ino);
+    if (ops->release_dir != NULL)
+        ops->release_dir(dir);
     free(dir);
 }
 
-bool tree_dir_is_lasting(const struct tree_dir *dir)
+int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                  struct tree_handle **ret_dir)
 {
-    return dir->is_lasting;
+    static const struct handle_ops listing_ops = {.release = release_listing};
+    const struct node_ops *ops = node_ops_of(ino);
+    if (ops->lookup == NULL)
+        return -ENOTDIR;
+    _cleanup_free_ struct tree_dir *dir = handle_new(tree, &listing_ops, sizeof(*dir), O_RDONLY);
+    dir->ino = ino;
+    dir->base.caching = ops->is_listing_lasting ? TREE_CACHE_LASTING : TREE_CACHE_OPEN;
+    int error = ops->open_dir == NULL ? 0 : ops->open_dir(caller, dir);
+    if (error != 0)
+        return error;
+    *ret_dir = &TAKE_PTR(dir)->base;
+    add_handle(*ret_dir);
+    return 0;
 }
 
-int tree_read_dir(struct tree_dir *dir, uint64_t position, tree_dir_sink sink, void *context)
+int tree_read_dir(struct tree_handle *handle, uint64_t position, tree_dir_sink sink, void *context)
 {
-    const struct node_ops *ops = dir->ops;
+    struct tree_dir *dir = (struct tree_dir *)handle;
+    const struct node_ops *ops = node_ops_of(dir->ino);
     dir->sink = sink;
     dir->context = context;
     dir->first_position = 0;
@@ -354,7 +353,7 @@ int tree_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
         return ops->lookup != NULL ? -EISDIR : ops->read_link != NULL ? -ELOOP : -ENOENT;
     int error = ops->open(tree, caller, ino, flags, ret_handle);
     if (error == 0)
-        add_link(tree, &tree->open_handles, &(*ret_handle)->link, *ret_handle);
+        add_handle(*ret_handle);
     return error;
 }
 
@@ -366,7 +365,7 @@ int tree_create(struct tree *tree, const struct tree_caller *caller, uint64_t pa
         return -EPERM;
     int error = ops->create(tree, caller, parent, name, mode, flags, ret_entry, ret_handle);
     if (error == 0)
-        add_link(tree, &tree->open_handles, &(*ret_handle)->link, *ret_handle);
+        add_handle(*ret_handle);
     return error;
 }
 
@@ -390,14 +389,9 @@ int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *na
     if (error != 0)
         return error;
     struct tree_handle *handle = handle_new(tree, &ops, sizeof(*handle), O_RDONLY);
-    add_link(tree, &tree->open_handles, &handle->link, handle);
+    add_handle(handle);
     *ret_handle = handle;
     return 0;
-}
-
-enum tree_caching tree_handle_caching(const struct tree_handle *handle)
-{
-    return handle->caching;
 }
 
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
@@ -446,7 +440,7 @@ int tree_flush(struct tree_handle *handle, const struct tree_caller *caller)
 
 void tree_release(struct tree_handle *handle)
 {
-    remove_link(handle->tree, &handle->tree->open_handles, &handle->link);
+    remove_handle(handle);
     handle->ops->release(handle);
 }
 
@@ -465,14 +459,12 @@ void tree_abandon_handles(struct tree *tree)
 {
     while (tree->open_handles.head != NULL) {
         struct tree_handle *handle = tree->open_handles.head->data;
-        remove_link(tree, &tree->open_handles, &handle->link);
+        remove_handle(handle);
         if (handle->ops->abandon != NULL)
             handle->ops->abandon(handle);
         else
             handle->ops->release(handle);
     }
-    while (tree->open_dirs.head != NULL)
-        tree_release_dir(tree->open_dirs.head->data);
 }
 
 /* ---------------------------------------------------------------- changes in a folder */

@@ -9,6 +9,7 @@
 #ifndef INBOXFS_TREE_TREE_H
 #define INBOXFS_TREE_TREE_H
 
+#include <glib.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -134,37 +135,12 @@ int tree_get_statistics(struct tree *tree, struct statvfs *ret);
  * only on the node's kind, so the call costs nothing. */
 bool tree_answers_at_once(uint64_t ino);
 
-/* ---------------------------------------------------------------- listings */
+/* ---------------------------------------------------------------- handles */
 
-/* A listing can be continued from a position. Position 0 is the start, and lists the current entries. */
+/* tree_open(), tree_create() and tree_open_dir() make a handle, and tree_release() frees it. Several threads
+ * may use a handle at once; no call may follow tree_release(). */
 
-struct tree_dir;
-
-/* Opens a listing. Return: 0; -ENOTDIR; the error of a wait. */
-int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                  struct tree_dir **ret_dir);
-void tree_release_dir(struct tree_dir *dir);
-
-/* Returns true if the kernel may keep the listing until the listener is called. */
-bool tree_dir_is_lasting(const struct tree_dir *dir);
-
-/* Receives an entry; `next` is the position after the entry. Returns false if the buffer is full: the next
- * call of tree_read_dir() passes the entry again. If entry->ino is 0, the name must be looked up first, and
- * only type and st_ino are valid. An entry does not count as a lookup. */
-typedef bool (*tree_dir_sink)(void *context, const char *name, const struct tree_entry *entry, uint64_t next);
-
-/* Passes entries to the sink, beginning at `position`, until the sink returns false or the folder ends. Only
- * one thread at a time may call this function. */
-int tree_read_dir(struct tree_dir *dir, uint64_t position, tree_dir_sink sink, void *context);
-
-/* ---------------------------------------------------------------- open files */
-
-/* tree_open() and tree_create() make a handle, and tree_release() frees it. Several threads may use a handle
- * at once; no call may follow tree_release(). */
-
-struct tree_handle;
-
-/* How long the kernel may keep the content. */
+/* How long the kernel may keep the content or the listing. */
 enum tree_caching {
     TREE_CACHE_NONE,    /* the kernel sends every read, regardless of the size */
     TREE_CACHE_OPEN,    /* until the next open, or until size or mtime change */
@@ -173,6 +149,33 @@ enum tree_caching {
                            and head(1) seek back if they read too much. After a read of 0 bytes, the reader
                            waits for the listener. Only one thread at a time may read */
 };
+
+struct tree_handle {
+    const struct handle_ops *ops;
+    struct tree *tree; /* borrowed */
+    int flags;         /* flags of open(2) */
+    enum tree_caching caching;
+    GList link; /* element of tree->open_handles */
+};
+
+/* ---------------------------------------------------------------- listings */
+
+/* A listing can be continued from a position. Position 0 is the start, and lists the current entries. */
+
+/* Opens a listing, to be freed by tree_release(). Return: 0; -ENOTDIR; the error of a wait. */
+int tree_open_dir(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                  struct tree_handle **ret_dir);
+
+/* Receives an entry; `next` is the position after the entry. Returns false if the buffer is full: the next
+ * call of tree_read_dir() passes the entry again. If entry->ino is 0, the name must be looked up first, and
+ * only type and st_ino are valid. An entry does not count as a lookup. */
+typedef bool (*tree_dir_sink)(void *context, const char *name, const struct tree_entry *entry, uint64_t next);
+
+/* Passes entries to the sink, beginning at `position`, until the sink returns false or the folder ends. Only
+ * one thread at a time may call this function. */
+int tree_read_dir(struct tree_handle *dir, uint64_t position, tree_dir_sink sink, void *context);
+
+/* ---------------------------------------------------------------- open files */
 
 /* The result of a read: valid until the handle is released, or until `owned` is freed. */
 struct tree_data {
@@ -191,10 +194,6 @@ int tree_open(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
  * files; -errno. */
 int tree_create(struct tree *tree, const struct tree_caller *caller, uint64_t parent, const char *name,
                 mode_t mode, int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
-
-enum tree_caching tree_handle_caching(const struct tree_handle *handle);
-/* Returns true if the file was opened for writing; else tree_flush() has nothing to do. */
-bool tree_handle_is_writable(const struct tree_handle *handle);
 
 int tree_read(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret);
 /* Gets the whole content of a file at its first open, if it is short and the kernel may keep it until the

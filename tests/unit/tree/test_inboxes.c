@@ -257,10 +257,10 @@ static bool take(void *context, const char *name, const struct tree_entry *entry
 static struct listed list(struct tree_fixture *fixture, const char *box)
 {
     struct listed listed = {.entries = 0};
-    struct tree_dir *dir = NULL;
+    struct tree_handle *dir = NULL;
     assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, box), &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, take, &listed), 0);
-    tree_release_dir(dir);
+    tree_release(dir);
     return listed;
 }
 

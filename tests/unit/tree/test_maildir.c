@@ -82,13 +82,13 @@ static bool take(void *context, const char *name, const struct tree_entry *entry
 static struct listing list(struct tree_fixture *fixture, const char *folder, size_t at_most)
 {
     struct listing listing = {.at_most = at_most};
-    struct tree_dir *dir = NULL;
+    struct tree_handle *dir = NULL;
     assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, folder), &dir), 0);
     do {
         listing.taken = 0;
         assert_int_equal(tree_read_dir(dir, listing.next, take, &listing), 0);
     } while (listing.taken > 0);
-    tree_release_dir(dir);
+    tree_release(dir);
     return listing;
 }
 
@@ -164,7 +164,7 @@ TEST_WITH(all_messages_of_a_large_inbox_are_listed, set_up, fixture_tear_down)
         MORE = 130
     };
     struct tree_fixture *fixture = *state;
-    struct tree_dir *dir = NULL;
+    struct tree_handle *dir = NULL;
     size_t count = 0;
     for (unsigned int i = 0; i < MORE; i++) {
         char id[32];
@@ -174,7 +174,7 @@ TEST_WITH(all_messages_of_a_large_inbox_are_listed, set_up, fixture_tear_down)
     fixture_sync(fixture);
     assert_int_equal(tree_open_dir(fixture->tree, &any_caller, fixture_ino(fixture, BOX "/new"), &dir), 0);
     assert_int_equal(tree_read_dir(dir, 0, count_message, &count), 0);
-    tree_release_dir(dir);
+    tree_release(dir);
     assert_int_equal(count, 3 + MORE);
 }
 
@@ -669,13 +669,13 @@ TEST_WITH(only_the_text_of_uidvalidity_can_be_written, set_up, fixture_tear_down
 TEST_WITH(a_folder_whose_local_files_cannot_be_read_is_not_listed, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
-    struct tree_dir *dir = NULL;
+    struct tree_handle *dir = NULL;
     struct tree_entry entry;
     struct tree_handle *handle = NULL;
     uint64_t folder = fixture_ino(fixture, "maildir");
     _cleanup_close_ int files = file_open_dir(fixture->dir.fd, "maildir/files");
     assert_int_equal(tree_open_dir(fixture->tree, &any_caller, folder, &dir), 0);
-    tree_release_dir(dir);
+    tree_release(dir);
     assert_int_equal(file_replace_at(files, "all", "no folder", 9, 0600), 0);
     assert_int_equal(tree_open_dir(fixture->tree, &any_caller, folder, &dir), -ENOTDIR);
     assert_int_equal(

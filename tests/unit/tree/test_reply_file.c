@@ -136,7 +136,7 @@ TEST_WITH(several_writes_make_one_answer, set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_handle *handle = open_reply(fixture, "reply", O_WRONLY);
-    assert_int_equal(tree_handle_caching(handle), TREE_CACHE_NONE);
+    assert_int_equal(handle->caching, TREE_CACHE_NONE);
     write_text(handle, "Hi", 0);
     write_text(handle, " Bob.\n", 2);
     finish(handle);

@@ -34,10 +34,10 @@ static void search_for(struct tree_fixture *fixture, int number)
 {
     struct cancel cancel;
     const struct tree_caller caller = {.pid = 7, .cancel = &cancel};
-    struct tree_dir *dir = NULL;
+    struct tree_handle *dir = NULL;
     cancel_init(&cancel);
     assert_int_equal(tree_open_dir(fixture->tree, &caller, look_up(fixture, number), &dir), 0);
-    tree_release_dir(dir);
+    tree_release(dir);
     cancel_release(&cancel);
 }
 

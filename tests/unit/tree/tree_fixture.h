@@ -212,7 +212,7 @@ static inline bool fixture_take_name(void *context, const char *name, const stru
 static inline void fixture_list_ino(struct tree_fixture *fixture, const struct tree_caller *caller,
                                     uint64_t ino, size_t at_most, struct fixture_names *ret)
 {
-    struct tree_dir *dir = NULL;
+    struct tree_handle *dir = NULL;
     size_t taken = 0;
     *ret = (struct fixture_names){.at_most = at_most};
     assert_int_equal(tree_open_dir(fixture->tree, caller, ino, &dir), 0);
@@ -223,7 +223,7 @@ static inline void fixture_list_ino(struct tree_fixture *fixture, const struct t
         assert_true(taken < 100); /* ends the loop if positions repeat */
     } while (at_most > 0 && ret->taken > 0);
     ret->taken = taken;
-    tree_release_dir(dir);
+    tree_release(dir);
 }
 
 static inline void fixture_list(struct tree_fixture *fixture, const char *path, size_t at_most,
