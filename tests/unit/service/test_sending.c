@@ -623,7 +623,7 @@ TEST_WITH(a_thread_of_long_emails_shows_the_newest, fixture_set_up, fixture_tear
     free(ann);
 }
 
-/* In Markdown each line of this list is indented twelve times by eight blanks. The caller frees the text. */
+/* In Markdown each line of this list is indented by 24 blanks. The caller frees the text. */
 static char *deep_list(size_t lines)
 {
     enum {
@@ -640,7 +640,7 @@ static char *deep_list(size_t lines)
 TEST_WITH(the_prompt_of_html_that_grows_in_markdown_is_cut, fixture_set_up, fixture_tear_down)
 {
     enum {
-        LINES = 100 * 1000,
+        LINES = 200 * 1000,
         PROMPT_BYTES = 4 * 1000 * 1000
     };
     const struct fixture *fixture = *state;
