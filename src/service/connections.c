@@ -111,16 +111,6 @@ static uint64_t find_peer(int socket_fd)
     return IN6_IS_ADDR_V4MAPPED(six) ? ipv4_peer(four) : network;
 }
 
-/* Connections that were cut off do not count. */
-static size_t count_open_locked(const struct connections *connections, uint64_t peer)
-{
-    size_t count = 0;
-    const struct open_connection *connection;
-    LIST_FOREACH (connection, &connections->list, entry)
-        count += !connection->is_cut_off && (peer == ALL_PEERS || connection->peer == peer);
-    return count;
-}
-
 /* To make room, connections are cut off in this order. */
 enum cut_order {
     CUT_STRANGER, /* idle, and without any accepted request */
@@ -129,38 +119,50 @@ enum cut_order {
     CUT_NEVER, /* works, or has been receiving or sending for a shorter time */
 };
 
-/* Cuts off the peer's connection that is first in this order or, of several, longest in its phase. Returns
- * false if none may be cut off. The oldest connection is at the end of the list. */
-static bool make_room_locked(struct connections *connections, uint64_t peer)
+static enum cut_order find_cut_order(const struct open_connection *connection, int64_t now)
+{
+    if (connection->phase == CONNECTION_IDLE)
+        return connection->was_accepted ? CUT_IDLE : CUT_STRANGER;
+    bool is_slow = connection->phase != CONNECTION_WORKING && now - connection->since_ms >= BUSY_MS;
+    return is_slow ? CUT_SLOW : CUT_NEVER;
+}
+
+/* Returns the number of the peer's connections that were not cut off. *ret_first is the one that is first in
+ * the order or, of several, longest in its phase; NULL if none may be cut off. The oldest connection is at
+ * the end of the list. */
+static size_t examine_locked(const struct connections *connections, uint64_t peer,
+                             struct open_connection **ret_first)
 {
     int64_t now = clock_monotonic_ms(connections->clock);
-    struct open_connection *chosen = NULL;
+    size_t count = 0;
     enum cut_order least = CUT_NEVER;
+    *ret_first = NULL;
     struct open_connection *connection;
     LIST_FOREACH (connection, &connections->list, entry) {
-        bool is_slow = connection->phase != CONNECTION_WORKING && now - connection->since_ms >= BUSY_MS;
-        enum cut_order order = connection->phase != CONNECTION_IDLE ? (is_slow ? CUT_SLOW : CUT_NEVER)
-                               : connection->was_accepted           ? CUT_IDLE
-                                                                    : CUT_STRANGER;
-        if (connection->is_cut_off || (peer != ALL_PEERS && connection->peer != peer) || order == CUT_NEVER)
+        if (connection->is_cut_off || (peer != ALL_PEERS && connection->peer != peer))
             continue;
-        if (order < least || (order == least && connection->since_ms <= chosen->since_ms)) {
-            chosen = connection;
+        count++;
+        enum cut_order order = find_cut_order(connection, now);
+        bool is_longest =
+            order == least && *ret_first != NULL && connection->since_ms <= (*ret_first)->since_ms;
+        if (order < least || is_longest) {
+            *ret_first = connection;
             least = order;
         }
     }
-    if (chosen != NULL)
-        cut_off(chosen);
-    return chosen != NULL;
+    return count;
 }
 
 /* Finds a place for a connection of this peer, or makes one. Returns false if there is none. */
 static bool find_place_locked(struct connections *connections, uint64_t peer)
 {
-    if (peer != SHARED_PEER && count_open_locked(connections, peer) >= (connections->max_open + 1) / 2)
-        return make_room_locked(connections, peer);
-    return count_open_locked(connections, ALL_PEERS) < connections->max_open ||
-           make_room_locked(connections, ALL_PEERS);
+    struct open_connection *first = NULL;
+    size_t peer_max = (connections->max_open + 1) / 2;
+    bool has_place = (peer == SHARED_PEER || examine_locked(connections, peer, &first) < peer_max) &&
+                     examine_locked(connections, ALL_PEERS, &first) < connections->max_open;
+    if (!has_place && first != NULL)
+        cut_off(first);
+    return has_place || first != NULL;
 }
 
 struct open_connection *connections_add(struct connections *connections, int socket_fd)

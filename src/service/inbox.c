@@ -76,9 +76,7 @@ int service_inbox_find_for_mail(struct connection *connection, const char *addre
     size_t user_len = strcspn(address, "+@\"");
     if (error != -ENOENT || user_len == 0 || address[user_len] != '+' || domain == NULL)
         return error;
-    _cleanup_free_ char *without_tag = NULL;
-    if (asprintf(&without_tag, "%.*s%s", (int)user_len, address, domain) < 0)
-        return -ENOMEM;
+    _cleanup_free_ char *without_tag = g_strdup_printf("%.*s%s", (int)user_len, address, domain);
     return service_inbox_find_by_address(connection, without_tag, ret_inbox);
 }
 

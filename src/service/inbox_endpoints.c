@@ -32,12 +32,11 @@ static int upsert(const struct service_context *context, struct connection *turn
     if (!keeps_address && !delivery_is_in_domain(address, context->domain))
         return reply_invalid_at(reply, json_pack("[s, s]", "body", "email_address"), "value_error",
                                 "The address is not on the service's domain");
-    int64_t found = 0;
-    int any_error = query_integers(turn, &found, 1, "SELECT 1 FROM inboxes LIMIT 1", "");
-    if (any_error != 0 && any_error != -ENOENT)
-        return any_error;
-    error = service_inbox_store(turn, current.seq, settings);
-    if (error == 0 && any_error == -ENOENT)
+    int64_t is_first = 0;
+    error = query_integers(turn, &is_first, 1, "SELECT NOT EXISTS (SELECT 1 FROM inboxes)", "");
+    if (error == 0)
+        error = service_inbox_store(turn, current.seq, settings);
+    if (error == 0 && is_first != 0)
         error = sending_welcome(turn, &inbox, context->domain);
     if (error != 0)
         return error;

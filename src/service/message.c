@@ -156,8 +156,10 @@ struct message_reading {
     size_t bytes_len;
 };
 
-static void truncate_text(char *text, size_t max_bytes)
+/* Makes blanks of the characters of these kinds, and cuts the text. */
+static void make_line(char *text, unsigned int kinds, size_t max_bytes)
 {
+    character_replace(text, kinds, ' ');
     text[character_cut(text, strlen(text), max_bytes)] = '\0';
 }
 
@@ -232,8 +234,7 @@ static int read_line(struct span value, char **ret_text)
     int error = header_text_decode(value.bytes, len, ret_text);
     if (error != 0)
         return error;
-    character_replace(*ret_text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
-    truncate_text(*ret_text, LINE_MAX_BYTES);
+    make_line(*ret_text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, LINE_MAX_BYTES);
     return 0;
 }
 
@@ -242,9 +243,8 @@ static int read_line(struct span value, char **ret_text)
 static int add_unparsable(void *others, const char *item, size_t len)
 {
     g_autofree char *text = g_utf8_make_valid(item, (gssize)len);
-    character_replace(text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
+    make_line(text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, NAME_MAX_BYTES);
     g_strstrip(text);
-    truncate_text(text, NAME_MAX_BYTES);
     struct address_list readable = {0};
     int error = address_list_parse(&readable, text, NULL, NULL);
     address_list_release(&readable);
@@ -254,43 +254,35 @@ static int add_unparsable(void *others, const char *item, size_t len)
     return json_array_append_new(others, address) == 0 ? 0 : -ENOMEM;
 }
 
-/* Reads the addresses in all fields of this name, and the texts between them that are not addresses; at most
- * ADDRESS_LIST_MAX of each. The caller owns both lists. Return: 0 or -ENOMEM. */
-static int read_addresses(struct span header, const char *field, json_t **ret_list, json_t **ret_others)
+/* Lists the addresses in all fields of this name and, `with_others`, the texts between them that are not
+ * addresses, behind the addresses; at most ADDRESS_LIST_MAX together. The caller owns the list, on failure
+ * too. Return: 0 or -ENOMEM. */
+static int read_addresses(struct span header, const char *field, bool with_others, json_t **ret_list)
 {
     struct address_list addresses = {0};
     struct span value;
-    *ret_list = json_array();
-    *ret_others = json_array();
-    int error = *ret_list != NULL && *ret_others != NULL ? 0 : -ENOMEM;
-    while (error == 0 && addresses.len + json_array_size(*ret_others) < ADDRESS_LIST_MAX &&
+    json_t *list = *ret_list = json_array();
+    _cleanup_json_ json_t *others = json_array();
+    int error = list != NULL && others != NULL ? 0 : -ENOMEM;
+    while (error == 0 && addresses.len + json_array_size(others) < ADDRESS_LIST_MAX &&
            mime_next_field(&header, field, &value)) {
-        _cleanup_free_ char *text = strndup(value.bytes, value.len);
-        error =
-            text != NULL ? address_list_parse_each(&addresses, text, add_unparsable, *ret_others) : -ENOMEM;
+        g_autofree char *text = g_strndup(value.bytes, value.len);
+        error = address_list_parse_each(&addresses, text, add_unparsable, others);
     }
     for (size_t i = 0; i < addresses.len && error == 0; i++) {
         const struct address *address = &addresses.items[i];
-        if (address->name != NULL) {
-            character_replace(address->name, CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
-            truncate_text(address->name, NAME_MAX_BYTES);
-        }
+        if (address->name != NULL)
+            make_line(address->name, CHARACTER_LINE_END | CHARACTER_DIRECTION, NAME_MAX_BYTES);
         json_t *item = json_pack("{s:s, s:s?}", "address", address->address, "name", address->name);
-        error = json_array_append_new(*ret_list, item) == 0 ? 0 : -ENOMEM;
+        error = json_array_append_new(list, item) == 0 ? 0 : -ENOMEM;
     }
     address_list_release(&addresses);
-    return error;
-}
-
-/* Lists the addresses in all fields of this name, and after them the texts that are not addresses. */
-static int read_recipients(struct span header, const char *field, json_t **ret_list)
-{
-    json_t *others = NULL;
-    int error = read_addresses(header, field, ret_list, &others);
-    for (size_t i = 0;
-         error == 0 && i < json_array_size(others) && json_array_size(*ret_list) < ADDRESS_LIST_MAX; i++)
-        error = json_array_append(*ret_list, json_array_get(others, i)) == 0 ? 0 : -ENOMEM;
-    json_decref(others);
+    size_t i;
+    json_t *other;
+    json_array_foreach (with_others ? others : NULL, i, other) {
+        if (error == 0 && json_array_size(list) < ADDRESS_LIST_MAX)
+            error = json_array_append(list, other) == 0 ? 0 : -ENOMEM;
+    }
     return error;
 }
 
@@ -314,11 +306,9 @@ static int read_sender(struct span header, struct message *message)
     static const char *const fields[] = {"From", "Sender"};
     int error = 0;
     for (size_t i = 0; i < ARRAY_LEN(fields) && error == 0 && message->from == NULL; i++) {
-        json_t *list = NULL, *others = NULL;
-        error = read_addresses(header, fields[i], &list, &others);
+        _cleanup_json_ json_t *list = NULL;
+        error = read_addresses(header, fields[i], false, &list);
         message->from = json_incref(json_array_get(list, 0));
-        json_decref(list);
-        json_decref(others);
     }
     struct span from = mime_find_field(header, "From");
     return error == 0 && message->from == NULL && from.len > 0 ? read_line(from, &message->sender_text)
@@ -343,11 +333,11 @@ static int read_headers(struct span header, struct message *message)
     if (error == 0)
         error = read_sender(header, message);
     if (error == 0)
-        error = read_recipients(header, "To", &message->to);
+        error = read_addresses(header, "To", true, &message->to);
     if (error == 0)
-        error = read_recipients(header, "Cc", &message->cc);
+        error = read_addresses(header, "Cc", true, &message->cc);
     if (error == 0)
-        error = read_recipients(header, "Reply-To", &message->reply_to);
+        error = read_addresses(header, "Reply-To", true, &message->reply_to);
     return error;
 }
 
