@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/character.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
 #include "mail/date.h"
@@ -46,49 +45,36 @@ static bool has_letter_or_digit(const char *text)
     return false;
 }
 
+/* A word has a minus, the name of an operator, and a text, which may be in quotes. A quoted text without a
+ * closing quote ends with the query. "12:30", "fe80::1" and "std::string" have no operator. */
+static const char word_pattern[] =
+    "[ \\t\\r\\n]*+(-(?=[\"\\p{L}\\p{N}]))?(?:([a-zA-Z][a-zA-Z_-]{0,15}):(?!:))?"
+    "(?:\"([^\"]*)\"?|([^ \\t\\r\\n\"]*))";
+
 struct word {
     bool is_negated;
     bool is_quoted;
-    const char *name; /* name of the possible operator, without the colon */
-    size_t name_len;  /* 0 if there is no operator */
-    char *text;       /* owned */
+    char *name; /* name of the possible operator, without the colon; "" if there is none */
+    char *text;
 };
 
-enum {
-    OPERATOR_MAX = 16, /* length of an operator's name in bytes */
-};
-
-/* Returns the length of a possible operator's name; 0 for "12:30", "fe80::1", "std::string" and the like. */
-static size_t operator_len(const char *text)
+/* Returns the word of a match of word_pattern. The caller releases it. */
+static struct word get_word(const GMatchInfo *match)
 {
-    size_t len = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_-");
-    bool is_name = g_ascii_isalpha(text[0]) && len <= OPERATOR_MAX;
-    return is_name && text[len] == ':' && text[len + 1] != ':' ? len : 0;
-}
-
-static int take_word(const char **text, struct word *ret)
-{
-    const char *start = *text;
-    *ret = (struct word){.is_negated = *start == '-' && (*(start + 1) == '"' ||
-                                                         g_unichar_isalnum(g_utf8_get_char(start + 1)))};
-    start += ret->is_negated;
-    ret->name = start;
-    ret->name_len = operator_len(start);
-    start += ret->name_len > 0 ? ret->name_len + 1 : 0;
-    ret->is_quoted = *start == '"';
-    start += ret->is_quoted;
-    const char *end = start;
-    while (*end != '\0' && *end != '"' && (ret->is_quoted || !character_is_blank(*end)))
-        end++;
-    /* A quoted string without a closing quote ends with the text. */
-    *text = ret->is_quoted && *end == '"' ? end + 1 : end;
-    ret->text = strndup(start, (size_t)(end - start));
-    return ret->text == NULL ? -ENOMEM : 0;
+    g_autofree char *minus = g_match_info_fetch(match, 1);
+    int begin = -1; /* of the text without quotes */
+    g_match_info_fetch_pos(match, 4, &begin, NULL);
+    return (struct word){
+        .is_negated = minus[0] != '\0',
+        .is_quoted = begin < 0,
+        .name = g_match_info_fetch(match, 2),
+        .text = g_match_info_fetch(match, begin < 0 ? 3 : 4),
+    };
 }
 
 static bool is_bare(const struct word *word, const char *text)
 {
-    return !word->is_quoted && !word->is_negated && word->name_len == 0 && strcmp(word->text, text) == 0;
+    return !word->is_quoted && !word->is_negated && word->name[0] == '\0' && strcmp(word->text, text) == 0;
 }
 
 struct parsing {
@@ -137,8 +123,7 @@ static bool parse_date(const char *text, int64_t *ret_ms)
 static int read_argument(struct parsing *parsing, struct word *word, struct search_term *term)
 {
     if (!has_letter_or_digit(word->text))
-        return reason_give(parsing->reason, -EINVAL,
-                           "%.*s: has nothing right behind it; in quotes it is text", (int)word->name_len,
+        return reason_give(parsing->reason, -EINVAL, "%s: has nothing right behind it; in quotes it is text",
                            word->name);
     switch (term->kind) {
     case SEARCH_AFTER:
@@ -147,8 +132,8 @@ static int read_argument(struct parsing *parsing, struct word *word, struct sear
             return 0;
         return reason_give(
             parsing->reason, -EINVAL,
-            "%.*s: takes a date (2026-11-20, 2026-11, 2026) or an age (7d, 2w, 6m, 1y), not %.80s",
-            (int)word->name_len, word->name, word->text);
+            "%s: takes a date (2026-11-20, 2026-11, 2026) or an age (7d, 2w, 6m, 1y), not %.80s", word->name,
+            word->text);
     case SEARCH_ATTACHMENT:
         if (g_ascii_strcasecmp(word->text, "attachment") != 0 &&
             g_ascii_strcasecmp(word->text, "attachments") != 0)
@@ -170,25 +155,22 @@ static int read_argument(struct parsing *parsing, struct word *word, struct sear
 static int read_operator(struct parsing *parsing, struct word *word, struct search_term *term)
 {
     for (size_t i = 0; i < ARRAY_LEN(operators); i++) {
-        if (strlen(operators[i].name) != word->name_len ||
-            g_ascii_strncasecmp(operators[i].name, word->name, word->name_len) != 0)
+        if (g_ascii_strcasecmp(operators[i].name, word->name) != 0)
             continue;
         term->kind = operators[i].kind;
         return read_argument(parsing, word, term);
     }
-    bool is_text = word->name_len == 0 || reply_mark_of(word->name) != REPLY_MARK_NONE ||
+    g_autofree char *whole = g_strconcat(word->name, word->name[0] != '\0' ? ":" : "", word->text, NULL);
+    bool is_text = word->name[0] == '\0' || reply_mark_of(whole) != REPLY_MARK_NONE ||
                    (word->text[0] == '\0' && !word->is_quoted);
-    if (is_text) {
-        term->text = word->name_len == 0
-                         ? TAKE_PTR(word->text)
-                         : g_strdup_printf("%.*s:%s", (int)word->name_len, word->name, word->text);
-        return 0;
-    }
-    return reason_give(
-        parsing->reason, -EINVAL,
-        "%.*s: is no operator; these are: subject: from: to: in: after: before: has:attachment. "
-        "In quotes it is text",
-        (int)word->name_len, word->name);
+    if (!is_text)
+        return reason_give(
+            parsing->reason, -EINVAL,
+            "%s: is no operator; these are: subject: from: to: in: after: before: has:attachment. "
+            "In quotes it is text",
+            word->name);
+    term->text = g_steal_pointer(&whole);
+    return 0;
 }
 
 static int add_term(struct parsing *parsing, const struct search_term *term)
@@ -226,7 +208,7 @@ static int take_term(struct parsing *parsing, struct word *word)
     if (is_bare(word, "NOT"))
         return reason_give(parsing->reason, -EINVAL,
                            "NOT is no operator: put a - right before the word; in quotes it is text");
-    if (word->name_len == 0 && !has_letter_or_digit(word->text))
+    if (word->name[0] == '\0' && !has_letter_or_digit(word->text))
         return 0;
     parsing->has_parenthesis |= !word->is_quoted && word->text[0] == '(';
     int error = read_operator(parsing, word, &term);
@@ -246,16 +228,14 @@ int search_query_parse(const char *text, int64_t now_ms, struct search_query *re
         return -EMSGSIZE;
     if (!g_utf8_validate(text, -1, NULL))
         return -EILSEQ;
-    while (error == 0) {
-        while (character_is_blank(*text))
-            text++;
-        if (*text == '\0')
-            break;
-        struct word word;
-        error = take_word(&text, &word);
-        if (error == 0)
-            error = take_term(&parsing, &word);
-        free(word.text);
+    g_autoptr(GRegex) regex = g_regex_new(word_pattern, 0, 0, NULL);
+    g_autoptr(GMatchInfo) match = NULL;
+    g_regex_match(regex, text, 0, &match);
+    for (; error == 0 && g_match_info_matches(match); g_match_info_next(match, NULL)) {
+        struct word word = get_word(match);
+        error = take_term(&parsing, &word);
+        g_free(word.name);
+        g_free(word.text);
     }
     if (error == 0 && parsing.is_joining)
         error = take_or(&parsing);
@@ -321,44 +301,37 @@ static void append_person(const json_t *value, struct strbuf *people)
     append_text(json_is_object(value) ? json_object_get(value, "address") : value, people, "\n");
 }
 
-/* The value is one address or an array of them. */
-static void append_people(const json_t *record, const char *key, struct strbuf *people)
+/* Returns the people in these fields, each of which is one address or an array of them. The caller frees.
+ * The text is cut at its bound, and can still be searched. */
+static char *read_people(const json_t *record, const char *const *keys)
 {
-    const json_t *value = json_object_get(record, key);
-    if (!json_is_array(value))
-        append_person(value, people);
-    for (size_t i = 0; i < json_array_size(value); i++)
-        append_person(json_array_get(value, i), people);
-}
-
-static char *take_text(struct strbuf *buffer)
-{
-    /* A text cut at the buffer's bound can still be searched. */
-    if (buffer->error == -EMSGSIZE)
-        buffer->error = 0;
-    return strbuf_take(buffer, NULL);
+    _cleanup_strbuf_ struct strbuf people = STRBUF_INIT(PEOPLE_MAX_BYTES);
+    for (; *keys != NULL; keys++) {
+        const json_t *value = json_object_get(record, *keys);
+        if (!json_is_array(value))
+            append_person(value, &people);
+        for (size_t i = 0; i < json_array_size(value); i++)
+            append_person(json_array_get(value, i), &people);
+    }
+    if (people.error == -EMSGSIZE)
+        people.error = 0;
+    return strbuf_take(&people, NULL);
 }
 
 int search_record_read(const char *json, size_t len, struct search_record *ret_record)
 {
+    static const char *const sender[] = {"from_address", NULL};
+    static const char *const recipients[] = {"to_addresses", "cc_addresses", "bcc_addresses", NULL};
+    static const char *const reply_to[] = {"reply_to_addresses", NULL};
     _cleanup_json_ json_t *object = NULL;
-    _cleanup_strbuf_ struct strbuf subject = STRBUF_INIT(len);
-    _cleanup_strbuf_ struct strbuf sender = STRBUF_INIT(PEOPLE_MAX_BYTES);
-    _cleanup_strbuf_ struct strbuf recipients = STRBUF_INIT(PEOPLE_MAX_BYTES);
-    _cleanup_strbuf_ struct strbuf reply_to = STRBUF_INIT(PEOPLE_MAX_BYTES);
     int error = json_value_read(json, len, 0, &object);
     if (error != 0 || !json_is_object(object))
         return error == -ENOMEM ? error : -EBADMSG;
-    append_text(json_object_get(object, "subject"), &subject, "");
-    append_people(object, "from_address", &sender);
-    append_people(object, "to_addresses", &recipients);
-    append_people(object, "cc_addresses", &recipients);
-    append_people(object, "bcc_addresses", &recipients);
-    append_people(object, "reply_to_addresses", &reply_to);
-    struct search_record record = {.subject = take_text(&subject),
-                                   .sender = take_text(&sender),
-                                   .recipients = take_text(&recipients),
-                                   .reply_to = take_text(&reply_to)};
+    const char *subject = json_string_value(json_object_get(object, "subject"));
+    struct search_record record = {.subject = strdup(subject != NULL ? subject : ""),
+                                   .sender = read_people(object, sender),
+                                   .recipients = read_people(object, recipients),
+                                   .reply_to = read_people(object, reply_to)};
     if (record.subject == NULL || record.sender == NULL || record.recipients == NULL ||
         record.reply_to == NULL) {
         search_record_release(&record);
