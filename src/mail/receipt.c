@@ -9,24 +9,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "mail/json_value.h"
 #include "mail/json_writer.h"
-
-/* Writes the request on one line; as a string if damage of the database made the request invalid JSON. */
-static void write_request(struct json_writer *writer, const char *request)
-{
-    _cleanup_json_ json_t *value = NULL;
-    unsigned int indent = writer->indent;
-    if (request == NULL)
-        json_write_null(writer);
-    else if (json_value_read(request, strlen(request), JSON_DECODE_ANY, &value) != 0)
-        json_write_string(writer, request);
-    if (value == NULL)
-        return;
-    writer->indent = 0;
-    json_write_value(writer, value);
-    writer->indent = indent;
-}
 
 int receipt_format(const struct receipt *receipt, struct strbuf *out)
 {
@@ -57,7 +40,10 @@ int receipt_format(const struct receipt *receipt, struct strbuf *out)
         json_end_array(&writer);
     }
     json_key(&writer, "request");
-    write_request(&writer, receipt->request);
+    if (receipt->request == NULL)
+        json_write_null(&writer);
+    else
+        json_write_verbatim(&writer, receipt->request, strlen(receipt->request));
     json_end_object(&writer);
     return strbuf_append_char(out, '\n');
 }

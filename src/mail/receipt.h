@@ -32,7 +32,7 @@ struct receipt {
     int http_status;         /* status of the service's last answer; 0 if there was none */
     const char *error;       /* a message for the user, or NULL */
     const char *not_carried; /* a line for each part of the message that the request lacks; or NULL */
-    const char *request;     /* JSON text as sent, or NULL */
+    const char *request;     /* JSON text as sent, on one line; or NULL */
 };
 
 /* Appends the receipt's text. Returns 0 or the buffer's error. */

@@ -2,8 +2,6 @@
 /*
  * Receipts are valid JSON for any texts in them, and include the service's report of the sent mail.
  */
-#include <limits.h>
-
 #include <errno.h>
 #include <jansson.h>
 #include <stdlib.h>
@@ -105,38 +103,4 @@ TEST(a_receipt_with_delivery_members_is_json)
     assert_string_equal(
         json_string_value(json_object_get(json_object_get(value, "latest_event"), "event_type")), "click");
     assert_true(json_is_object(json_object_get(value, "request")));
-}
-
-/* Users read receipts after errors, so the receipt must be JSON even if the request is damaged. */
-TEST(a_receipt_with_a_damaged_request_is_json)
-{
-    static const char *const requests[] = {
-        "",
-        "{",
-        "{}}",
-        "not json",
-        "{\"a\":1}\n}\n{",
-        "1, \"state\": \"sent\"",
-        "\x01",
-        "{\"a\":\"\xff\"}",
-        "[[[[",
-    };
-    for (size_t i = 0; i < ARRAY_LEN(requests); i++) {
-        const struct receipt failed = {.state = "failed",
-                                       .kind = "message",
-                                       .key = "",
-                                       .accepted_ms = INT64_MAX,
-                                       .finished_ms = INT64_MIN,
-                                       .attempts = UINT_MAX,
-                                       .http_status = INT_MIN,
-                                       .error = "\x1b[2J",
-                                       .request = requests[i]};
-        _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(1 << 16);
-        assert_int_equal(receipt_format(&failed, &receipt), 0);
-        _cleanup_json_ json_t *value = json_loadb(receipt.data, receipt.len, JSON_REJECT_DUPLICATES, NULL);
-        if (value == NULL)
-            fail_msg("with the request %s: %s", requests[i], strbuf_str(&receipt));
-        assert_string_equal(json_string_value(json_object_get(value, "state")), "failed");
-        assert_true(json_is_string(json_object_get(value, "request")));
-    }
 }
