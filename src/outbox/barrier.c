@@ -4,6 +4,7 @@
  * their events are published.
  */
 #include <errno.h>
+#include <string.h>
 
 #include "base/lock.h"
 #include "outbox/change.h"
@@ -20,7 +21,6 @@ struct barrier {
     struct outbox *outbox;
     enum item_kind kind;
     pid_t session;          /* the session of the program that waits */
-    int64_t began_ms;       /* monotonic; files that are closed later are ignored */
     uint64_t last_position; /* items of a greater position are ignored */
     uint64_t failures;      /* outbox->failures when the barrier began */
 };
@@ -54,35 +54,36 @@ static void end_quiet_times_locked(const struct barrier *barrier)
     pthread_cond_broadcast(&outbox->work_arrived);
 }
 
-/* Returns until when to wait for the releases of closed files (monotonic), or 0 if none is awaited any more.
- * Ignores files that are closed after the barrier began: each program that a shell starts closes the shell's
- * open file, so the barrier would never end. */
-static int64_t find_release_deadline_locked(const struct barrier *barrier, enum outbox_folder folder)
+/* Returns until when to wait for the releases of files that were closed before `began_ms`, or 0 if none is
+ * awaited any more. Ignores files that are closed later: each program that a shell starts closes the shell's
+ * open file, so the wait would never end. */
+static int64_t find_release_deadline_locked(struct outbox *outbox, enum outbox_folder folder,
+                                            const char *name, int64_t began_ms)
 {
-    struct outbox *outbox = barrier->outbox;
     int64_t now = outbox_monotonic_ms(outbox);
     int64_t until_ms = 0;
     GHashTableIter position;
-    struct item *item;
+    const struct item *item;
     g_hash_table_iter_init(&position, outbox->table.folders[folder].names);
     while ((item = item_table_next(&position)) != NULL) {
-        int64_t given_up_ms = item->file.closed_ms + RELEASE_WAIT_MS;
-        bool is_later = item->file.closed_ms > barrier->began_ms;
-        if (item->row.state != ITEM_WRITING || item->file.closed_ms == 0 || is_later || given_up_ms <= now)
-            continue;
-        until_ms = given_up_ms > until_ms ? given_up_ms : until_ms;
+        int64_t closed_ms = item->file.closed_ms;
+        bool is_closed = item->row.state == ITEM_WRITING && closed_ms != 0 && closed_ms <= began_ms;
+        if (is_closed && closed_ms + RELEASE_WAIT_MS > now &&
+            (name == NULL || strcmp(item->row.name, name) == 0))
+            until_ms = MAX(until_ms, closed_ms + RELEASE_WAIT_MS);
     }
     return until_ms;
 }
 
-static int await_releases_locked(const struct barrier *barrier, enum outbox_folder folder,
+/* `name`: waits for the release of this file alone; NULL: of all files in the folder. */
+static int await_releases_locked(struct outbox *outbox, enum outbox_folder folder, const char *name,
                                  struct cancel *cancel)
 {
-    struct outbox *outbox = barrier->outbox;
+    int64_t began_ms = outbox_monotonic_ms(outbox);
     int64_t until_ms;
     int error = 0;
     while (error != -EINTR && !outbox->is_stopping &&
-           (until_ms = find_release_deadline_locked(barrier, folder)) != 0)
+           (until_ms = find_release_deadline_locked(outbox, folder, name, began_ms)) != 0)
         error = wait_until(outbox->config.clock, &outbox->changed, &outbox->lock, until_ms, cancel);
     return error == -EINTR ? error : 0;
 }
@@ -90,12 +91,7 @@ static int await_releases_locked(const struct barrier *barrier, enum outbox_fold
 void outbox_await_release(struct outbox *outbox, enum outbox_folder folder, const char *name)
 {
     LOCK_GUARD(&outbox->lock);
-    int64_t until_ms = outbox_monotonic_ms(outbox) + RELEASE_WAIT_MS;
-    const struct item *item;
-    int error = 0;
-    while (error == 0 && (item = item_table_find(&outbox->table, folder, name)) != NULL &&
-           item->row.state == ITEM_WRITING && item->file.closed_ms != 0)
-        error = wait_until(outbox->config.clock, &outbox->changed, &outbox->lock, until_ms, NULL);
+    (void)await_releases_locked(outbox, folder, name, NULL);
 }
 
 /* Returns 0 if all items are settled; -EAGAIN if an item has to wait; else -EINPROGRESS, for example because
@@ -189,8 +185,7 @@ void outbox_hand_in_waiting(struct outbox *outbox)
 {
     struct barrier barrier = {.outbox = outbox, .kind = ITEM_MESSAGE};
     LOCK_GUARD(&outbox->lock);
-    barrier.began_ms = outbox_monotonic_ms(outbox);
-    await_releases_locked(&barrier, OUTBOX_FOLDER_OUTBOX, NULL);
+    (void)await_releases_locked(outbox, OUTBOX_FOLDER_OUTBOX, NULL, NULL);
     barrier.last_position = outbox->last_position;
     end_quiet_times_locked(&barrier);
     while (is_handing_in_locked(&barrier) && !outbox->is_stopping)
@@ -207,9 +202,8 @@ int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, pid_t 
     if (folder != OUTBOX_FOLDER_OUTBOX && folder != OUTBOX_FOLDER_ATTACHMENTS)
         return 0;
     LOCK_GUARD(&outbox->lock);
-    barrier.began_ms = outbox_monotonic_ms(outbox);
     barrier.failures = outbox->failures;
-    int error = await_releases_locked(&barrier, folder, cancel);
+    int error = await_releases_locked(outbox, folder, NULL, cancel);
     if (error != 0)
         return error;
     barrier.last_position = outbox->last_position;

@@ -253,34 +253,25 @@ static bool is_withdrawn(const struct item *item)
     return item->row.state == ITEM_QUEUED && item_may_have_been_sent(item);
 }
 
-/* Claims the item of this name for the disk. *ret_item has the claim's reference. Returns 0; -ENOENT: no item
- * has the name; -EBUSY: the message is at the service. */
-static int claim_by_name(struct outbox *outbox, enum outbox_folder folder, const char *name,
-                         struct item **ret_item)
-{
-    LOCK_GUARD(&outbox->lock);
-    struct item *item;
-    while ((item = item_table_find(&outbox->table, folder, name)) != NULL) {
-        int error = claim_take_locked(outbox, item, CLAIM_DISK);
-        if (error == 0 && item_table_find(&outbox->table, folder, name) == item) {
-            *ret_item = item;
-            return 0;
-        }
-        if (error == 0)
-            claim_release_locked(outbox, item); /* another thread renamed the item during the wait */
-        else if (error != -ENOENT)
-            return error;
-    }
-    return -ENOENT;
-}
-
-/* Claims an item that leaves its folder. Reports the reason of -EBUSY as an event. */
+/* Claims the item of this name, which leaves its folder. *ret_item has the claim's reference. Returns 0;
+ * -ENOENT: no item has the name; -EBUSY, with an event: the message is at the service. */
 static int claim_to_remove(struct outbox *outbox, enum outbox_folder folder, const char *name,
                            struct item **ret_item)
 {
+    struct item *item;
+    int error = -ENOENT;
     if (folder == OUTBOX_FOLDER_ATTACHMENTS)
         outbox_hand_in_waiting(outbox);
-    int error = claim_by_name(outbox, folder, name, ret_item);
+    pthread_mutex_lock(&outbox->lock);
+    while (error == -ENOENT && (item = item_table_find(&outbox->table, folder, name)) != NULL) {
+        error = claim_take_locked(outbox, item, CLAIM_DISK);
+        *ret_item = item;
+        if (error == 0 && item_table_find(&outbox->table, folder, name) != item) {
+            claim_release_locked(outbox, item); /* another thread renamed the item during the wait */
+            error = -ENOENT;
+        }
+    }
+    pthread_mutex_unlock(&outbox->lock);
     if (error == -EBUSY)
         outbox_notify(outbox, EVENT_REFUSED, folder, name, NULL, REASON_BUSY);
     return error;
