@@ -109,7 +109,7 @@ static int renew_content(struct outbox *outbox, struct item *item)
     crash_point("renewed");
     LOCK_GUARD(&outbox->lock);
     item->file.renewals += is_renewed;
-    item->file.is_durable = item->file.is_durable && !is_renewed;
+    item->file.changes += is_renewed; /* the name of the new file is not durable yet */
     return error;
 }
 
@@ -181,22 +181,18 @@ static int sync_content(struct outbox *outbox, struct item *item, int fd)
     struct open_file *file = &item->file;
     pthread_mutex_lock(&outbox->lock);
     bool is_gone = item->row.state == ITEM_GONE;
-    bool is_durable = file->is_durable;
     uint64_t changes = file->changes;
-    bool is_synced = is_durable && file->synced >= changes;
+    bool is_synced = file->synced >= changes;
     pthread_mutex_unlock(&outbox->lock);
     if (is_gone || is_synced)
         return 0;
     int error = file_sync(fd);
-    if (error == 0 && !is_durable)
-        error = spool_sync_names(outbox->spool);
+    error = error != 0 ? error : spool_sync_names(outbox->spool);
     LOCK_GUARD(&outbox->lock);
-    if (error == 0) {
-        file->is_durable = true;
-        file->synced = file->synced < changes ? changes : file->synced;
-    } else {
+    if (error == 0)
+        file->synced = MAX(file->synced, changes);
+    else
         interrupt_item(item, "interrupted: the file could not be made durable");
-    }
     return error;
 }
 
@@ -348,6 +344,7 @@ int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *
         handle->max_bytes = accept_max_bytes(kind);
         handle->open_number = ++item->file.opens;
         item->file.writers = 1;
+        item->file.changes = 1; /* the name of the new file */
         item->session = handle->session;
         error = create_item(handle, name, reply_template);
     }
@@ -620,7 +617,9 @@ int outbox_sync_file(struct outbox_handle *handle)
 {
     if (!handle->may_write || handle->fd < 0)
         return 0;
-    return sync_content(handle->outbox, handle->item, handle->fd);
+    int error = follow_renewal(handle);
+    error = error != 0 ? error : sync_content(handle->outbox, handle->item, handle->fd);
+    return error == -ENOENT ? 0 : error; /* -ENOENT: the item was removed */
 }
 
 int outbox_flush(struct outbox_handle *handle, pid_t pid)

@@ -169,9 +169,8 @@ struct open_file {
     unsigned int opens;     /* number of openings for writing so far */
     int64_t closed_ms;      /* monotonic: time of the close(2) after the last write, while its release may
                                be outstanding; else 0 */
-    uint64_t changes;       /* number of changes of the content */
+    uint64_t changes;       /* number of changes of the content, and of the file that has it */
     uint64_t synced;        /* number of changes that are on the disk */
-    bool is_durable;        /* the name of the content's file is on the disk */
     unsigned int renewals;  /* times the content got a new file; older descriptors refer to the old file */
     char interruption[160]; /* why the content must not be sent; "" without such a reason */
     const char *last_end; /* why the content must not be sent unless another task closes it later; or NULL */

@@ -361,7 +361,6 @@ static int accept_draft(struct moving_in *moving)
         return -ENOMEM;
     item->size = moving->status.st_size;
     item->mtime = moving->status.st_mtim;
-    item->file.is_durable = true;
     item->session = renaming->session;
     item_stat(item, OUTBOX_CONTENT, &moving->stat);
     int error = row_set_string(&item->row.reply_template, moving->reply_template);

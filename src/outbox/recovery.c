@@ -61,7 +61,6 @@ static int load_row(void *context, struct row *row)
     *row = (struct row){0};
     item->size = status.st_size;
     item->mtime = status.st_mtim;
-    item->file.is_durable = true;
     item->is_unsaved = !is_measured;
     outbox->unsaved += item->is_unsaved;
     if (item->row.position > outbox->last_position)
