@@ -113,6 +113,11 @@ int file_sync(int fd)
     return fsync(fd) == 0 ? 0 : -errno;
 }
 
+void file_begin_sync(int fd, off_t offset, off_t len)
+{
+    (void)sync_file_range(fd, offset, len, SYNC_FILE_RANGE_WRITE); /* fsync(2) reports a failure again */
+}
+
 int file_replace_lazily_at(int dir_fd, const char *name, const void *bytes, size_t len, mode_t mode)
 {
     char temporary[NAME_MAX + 1];

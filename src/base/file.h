@@ -37,6 +37,10 @@ int file_replace_lazily_at(int dir_fd, const char *name, const void *bytes, size
 
 int file_sync(int fd);
 
+/* Starts the write-back of `len` bytes at `offset` (0: up to the end), so that a later file_sync() waits
+ * less. Does not wait, and ignores failures; nothing is durable before file_sync(). */
+void file_begin_sync(int fd, off_t offset, off_t len);
+
 /* Opens a directory. Makes missing directories of the path (0700), with durable names. Follows symbolic links
  * only if `dir_fd` is AT_FDCWD, since the user chose such a path. Return: the descriptor, which the caller
  * closes; -ELOOP when a link is on the path and `dir_fd` is a descriptor; or -errno. */

@@ -433,6 +433,10 @@ int outbox_read_receipt(struct outbox *outbox, uint64_t number, struct strbuf *o
 
 #define KEEP_ALL INT64_MAX
 
+enum {
+    WRITE_BEHIND_BYTES = 256 * 1024
+};
+
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset)
 {
     return offset < 0 ? -EINVAL : file_pread_all(handle->fd, ret_bytes, len, offset);
@@ -553,6 +557,14 @@ ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len
     error = check_range(handle, offset, len);
     if (error == 0)
         error = file_pwrite_all(handle->fd, bytes, len, offset);
+    if (error == 0) {
+        /* Starts writing out each block that is complete now, so that FLUSH has little to wait for. */
+        off_t from = offset - offset % WRITE_BEHIND_BYTES;
+        off_t end = offset + (off_t)len;
+        off_t to = end - end % WRITE_BEHIND_BYTES;
+        if (to > from)
+            file_begin_sync(handle->fd, from, to - from);
+    }
     record_writer(handle, pid, false);
     record_write(handle);
     if (error == 0)
