@@ -111,7 +111,8 @@ struct change {
     const struct piece *pooled; /* a file that the pool now has, borrowed; or NULL */
     uint64_t awaits; /* in ITEM_WAITING, the number of the unfinished attachment (schedule.awaits); else 0 */
 
-    /* Of a new item: makes or moves in the content, after the row is saved and before the item is shown. */
+    /* Makes, or moves in, the content of a new item after its row is saved and before it is shown; or NULL.
+     */
     int (*place)(void *context);
     void *context;
 
