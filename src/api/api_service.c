@@ -82,15 +82,17 @@ static struct api_service *api_service_of(struct mail_service *service)
 
 /* ---------------------------------------------------------------- a call */
 
-/* Makes the request, counts it, and sets its outcome and reason. The request's sink must collect the body of
- * an unsuccessful answer in `body`. */
-static void api_perform(struct api_service *api, const struct http_request *request,
-                        const struct strbuf *body, struct http_response *ret_response,
-                        struct service_result *ret)
+/* Makes the request, counts it, and sets its outcome and reason. */
+static void api_perform(struct api_service *api, struct http_request request,
+                        struct http_response *ret_response, struct service_result *ret)
 {
-    http_client_perform(api->http, request, ret_response);
-    bool is_safe = request->json == NULL && request->file == NULL;
-    outcome_decide(api->http, ret_response, body, is_safe, ret);
+    _cleanup_strbuf_ struct strbuf refusal = STRBUF_INIT(API_REPLY_MAX_BYTES);
+    bool is_safe = request.json == NULL && request.file == NULL;
+    request.stall_s = API_STALL_S;
+    if (request.refusal == NULL)
+        request.refusal = &refusal;
+    http_client_perform(api->http, &request, ret_response);
+    outcome_decide(api->http, ret_response, request.refusal, is_safe, ret);
     LOCK_GUARD(&api->lock);
     api->counters.requests++;
     api->counters.sent_bytes += ret_response->sent_bytes;
@@ -107,7 +109,7 @@ static void set_outcome_without_request(struct service_result *ret, enum service
     outcome_set(ret, outcome, error, reason);
 }
 
-static int collect(void *context, int status, const void *bytes, size_t len)
+static int collect(void *context, const void *bytes, size_t len)
 {
     return strbuf_append(context, bytes, len);
 }
@@ -119,38 +121,29 @@ static void api_post(struct api_service *api, struct http_request request, struc
 {
     struct http_response response;
     request.sink = collect;
-    request.context = body;
+    request.context = request.refusal = body;
     request.max_body_bytes = API_REPLY_MAX_BYTES;
-    request.stall_s = API_STALL_S;
     strbuf_clear(body);
-    api_perform(api, &request, body, &response, ret);
+    api_perform(api, request, &response, ret);
 }
 
 /* ---------------------------------------------------------------- a call whose answer is a list */
 
 struct list_call {
-    const char *target;
-    const char *if_none_match; /* an ETag, or NULL */
-    int64_t timeout_ms;        /* deadline of the whole call, or 0 */
-    struct cancel *cancel;
-    struct list_reader reader; /* the caller initialises and releases it */
-    struct strbuf error_body;  /* the body of an unsuccessful answer; set by get_list(), like all below */
-    bool is_not_a_list;        /* the answer is 2xx, but its body is not a list */
+    struct http_request request; /* get_list() adds the sink */
+    struct list_reader reader;   /* the caller initialises and releases it */
+    bool is_not_a_list; /* the answer is 2xx, but its body is not a list; set by get_list(), like all below */
     char etag[HTTP_ETAG_MAX_BYTES]; /* ETag of a list that was read completely; or "" */
 };
 
 static void list_call_release(struct list_call *call)
 {
     list_reader_release(&call->reader);
-    strbuf_release(&call->error_body);
 }
 
-static int feed_list(void *context, int status, const void *bytes, size_t len)
+static int feed_list(void *context, const void *bytes, size_t len)
 {
-    struct list_call *call = context;
-    if (status < 200 || status > 299)
-        return strbuf_append(&call->error_body, bytes, len);
-    return list_reader_feed(&call->reader, bytes, len);
+    return list_reader_feed(context, bytes, len);
 }
 
 /* `error` is a result of list_reader_feed() or list_reader_finish(). */
@@ -182,19 +175,11 @@ static void set_list_outcome(struct list_call *call, int error, struct service_r
 /* SERVICE_OK with EIO means the same as for list_emails() in mail_service.h. */
 static void get_list(struct api_service *api, struct list_call *call, struct service_result *ret)
 {
-    struct http_request request = {
-        .target = call->target,
-        .if_none_match = call->if_none_match,
-        .sink = feed_list,
-        .context = call,
-        .max_body_bytes = LIST_MAX_BYTES,
-        .timeout_ms = call->timeout_ms,
-        .stall_s = API_STALL_S,
-        .cancel = call->cancel,
-    };
     struct http_response response;
-    call->error_body = STRBUF_INIT(API_REPLY_MAX_BYTES);
-    api_perform(api, &request, &call->error_body, &response, ret);
+    call->request.sink = feed_list;
+    call->request.context = &call->reader;
+    call->request.max_body_bytes = LIST_MAX_BYTES;
+    api_perform(api, call->request, &response, ret);
     set_list_outcome(
         call, ret->outcome == SERVICE_OK ? list_reader_finish(&call->reader) : call->reader.error, ret);
     if (ret->outcome != SERVICE_OK)
@@ -293,9 +278,7 @@ static int stop_at_once(void *context, const char *text, size_t len)
 static bool is_key_accepted(struct api_service *api, struct cancel *cancel, struct service_result *ret)
 {
     _cleanup_(list_call_release) struct list_call call = {
-        .target = API_PREFIX "/email?limit=1",
-        .timeout_ms = KEY_TIMEOUT_MS,
-        .cancel = cancel,
+        .request = {.target = API_PREFIX "/email?limit=1", .timeout_ms = KEY_TIMEOUT_MS, .cancel = cancel},
     };
     list_reader_init(&call.reader, EMAIL_RECORD_MAX_BYTES, 1, stop_at_once, NULL);
     service_result_release(ret);
@@ -321,7 +304,7 @@ static void note_list_endpoint(struct api_service *api, enum optional_endpoint e
                         (call->is_not_a_list && api->endpoints[endpoint].state != CAPABILITY_PRESENT);
     pthread_mutex_unlock(&api->lock);
     if (ret->outcome == SERVICE_OK || !looks_absent ||
-        (!api->is_authenticated && !is_key_accepted(api, call->cancel, ret)))
+        (!api->is_authenticated && !is_key_accepted(api, call->request.cancel, ret)))
         return;
     LOCK_GUARD(&api->lock);
     set_endpoint_state_locked(api, endpoint, false);
@@ -372,7 +355,9 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
     if (skip_absent_endpoint(api, ENDPOINT_INBOX_LIST, ret))
         return;
     struct inbox_receiver receiver = {.sink = sink, .context = context};
-    _cleanup_(list_call_release) struct list_call call = {.target = API_PREFIX "/inbox", .cancel = cancel};
+    _cleanup_(list_call_release) struct list_call call = {
+        .request = {.target = API_PREFIX "/inbox", .cancel = cancel},
+    };
     list_reader_init(&call.reader, EMAIL_RECORD_MAX_BYTES, MAIL_INBOXES_MAX, parse_and_pass_inbox, &receiver);
     get_list(api, &call, ret);
     note_list_endpoint(api, ENDPOINT_INBOX_LIST, &call, ret);
@@ -465,9 +450,9 @@ static void list_records(struct api_service *api, const char *path, enum optiona
     if (max_records < query->limit)
         max_records = query->limit;
     _cleanup_(list_call_release) struct list_call call = {
-        .target = target.data,
-        .if_none_match = is_conditional ? known.etag : NULL,
-        .cancel = cancel,
+        .request = {.target = target.data,
+                    .if_none_match = is_conditional ? known.etag : NULL,
+                    .cancel = cancel},
     };
     list_reader_init(&call.reader, EMAIL_RECORD_MAX_BYTES, max_records, parse_and_pass_email, &receiver);
     get_list(api, &call, ret);
@@ -565,14 +550,6 @@ static void note_content_endpoint(struct api_service *api, enum optional_endpoin
     }
 }
 
-static int collect_content(void *context, int status, const void *bytes, size_t len)
-{
-    struct strbuf *body = context;
-    if (status < 200 || status > 299)
-        body->max_bytes = API_REPLY_MAX_BYTES;
-    return strbuf_append(body, bytes, len);
-}
-
 /* Returns true if the answer is not content, but a page, or the record that a Core server may send. */
 static bool read_content(const struct strbuf *body, const struct content_query *query,
                          struct content_folder *content, struct service_result *ret)
@@ -600,19 +577,17 @@ static void get_content(struct mail_service *service, const struct content_query
     if (build_email_target(query->email_id, NULL, NULL, &target, ret) < 0 ||
         skip_absent_endpoint(api, ENDPOINT_CONTENT, ret))
         return;
-    struct http_request request = {
+    bool is_bounded = query->max_bytes > 0 && query->max_bytes < CONTENT_MAX_BYTES;
+    const struct http_request request = {
         .target = target.data,
-        .sink = collect_content,
+        .sink = collect,
         .context = &body,
-        .max_body_bytes = CONTENT_MAX_BYTES,
-        .stall_s = API_STALL_S,
+        .max_body_bytes = is_bounded ? query->max_bytes : CONTENT_MAX_BYTES,
         .cancel = cancel,
     };
     struct http_response response;
     struct content_folder content = {0};
-    if (query->max_bytes > 0 && query->max_bytes < request.max_body_bytes)
-        request.max_body_bytes = query->max_bytes;
-    api_perform(api, &request, &body, &response, ret);
+    api_perform(api, request, &response, ret);
     reject_long_answer(&response, ret);
     bool is_no_content = ret->outcome == SERVICE_OK && read_content(&body, query, &content, ret);
     set_error_if_missing(ret);
@@ -625,15 +600,12 @@ static void get_content(struct mail_service *service, const struct content_query
 struct download {
     const struct content_target *target;
     uint64_t len;
-    int error;            /* -errno of the write */
-    struct strbuf failed; /* the body of an unsuccessful answer */
+    int error; /* -errno of the write */
 };
 
-static int write_bytes(void *context, int status, const void *bytes, size_t len)
+static int write_bytes(void *context, const void *bytes, size_t len)
 {
     struct download *download = context;
-    if (status < 200 || status > 299)
-        return strbuf_append(&download->failed, bytes, len);
     download->error = file_pwrite_all(download->target->fd, bytes, len, (off_t)download->len);
     if (download->error == 0)
         download->len += len;
@@ -643,18 +615,17 @@ static int write_bytes(void *context, int status, const void *bytes, size_t len)
 static void get_bytes(struct api_service *api, const char *path, const struct content_target *target,
                       struct cancel *cancel, uint64_t *ret_len, bool *ret_is_page, struct service_result *ret)
 {
-    struct download download = {.target = target, .failed = STRBUF_INIT(API_REPLY_MAX_BYTES)};
-    struct http_request request = {
+    struct download download = {.target = target};
+    const struct http_request request = {
         .target = path,
         .takes_any_type = true,
         .sink = write_bytes,
         .context = &download,
         .max_body_bytes = target->max_bytes,
-        .stall_s = API_STALL_S,
         .cancel = cancel,
     };
     struct http_response response;
-    api_perform(api, &request, &download.failed, &response, ret);
+    api_perform(api, request, &response, ret);
     if (download.error != 0)
         outcome_set(ret, SERVICE_RETRY, -download.error, strerror(-download.error));
     else
@@ -662,7 +633,6 @@ static void get_bytes(struct api_service *api, const char *path, const struct co
     set_error_if_missing(ret);
     *ret_len = download.len;
     *ret_is_page = response.is_html;
-    strbuf_release(&download.failed);
 }
 
 static void get_attachment(struct mail_service *service, const struct content_query *query,

@@ -312,12 +312,12 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *context)
                  (unsigned long long)request->max_body_bytes);
         return CURL_WRITEFUNC_ERROR;
     }
-    if (request->sink != NULL) {
-        transfer->error = request->sink(request->context, transfer->response->status, bytes, len);
-        if (transfer->error != 0)
-            return CURL_WRITEFUNC_ERROR;
-    }
-    return len;
+    int status = transfer->response->status;
+    if (request->refusal != NULL && (status < 200 || status > 299))
+        transfer->error = strbuf_append(request->refusal, bytes, len);
+    else if (request->sink != NULL)
+        transfer->error = request->sink(request->context, bytes, len);
+    return transfer->error == 0 ? len : CURL_WRITEFUNC_ERROR;
 }
 
 /* ---------------------------------------------------------------- options */

@@ -12,6 +12,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "base/strbuf.h"
 #include "base/wait.h"
 
 enum {
@@ -38,7 +39,7 @@ struct http_file {
 };
 
 /* Receives the bytes of the answer's body as they arrive. Return: 0; -errno ends the request. */
-typedef int (*http_sink)(void *context, int status, const void *bytes, size_t len);
+typedef int (*http_sink)(void *context, const void *bytes, size_t len);
 
 struct http_request {          /* a POST if it has `json` or `file`, otherwise a GET */
     const char *target;        /* percent-encoded path and query, appended to the base URL; begins with `/` */
@@ -48,6 +49,7 @@ struct http_request {          /* a POST if it has `json` or `file`, otherwise a
     const struct http_file *file;
     http_sink sink;
     void *context;           /* argument of the sink; borrowed */
+    struct strbuf *refusal;  /* gets the body in place of the sink if the status is not 2xx; or NULL */
     uint64_t max_body_bytes; /* a longer body, or Content-Length, ends the request with -EFBIG */
     int64_t timeout_ms;      /* deadline of the request; 0: none while it makes progress */
     unsigned int stall_s; /* the request ends after this time with less than 100 bytes a second; 0 if only the

@@ -38,7 +38,7 @@ struct fixture {
     int sink_error;
 };
 
-static int collect(void *context, int status, const void *bytes, size_t len)
+static int collect(void *context, const void *bytes, size_t len)
 {
     struct fixture *fixture = context;
     strbuf_append(&fixture->body, bytes, len);
@@ -365,12 +365,12 @@ TEST_WITH(a_get_on_a_silent_connection_is_repeated, set_up, tear_down)
 }
 
 /* Makes a second request while the first one's connection is in use. */
-static int make_another_request(void *context, int status, const void *bytes, size_t len)
+static int make_another_request(void *context, const void *bytes, size_t len)
 {
     struct fixture *fixture = context;
     struct http_request request = get_request(fixture);
     struct http_response response;
-    (void)status, (void)bytes, (void)len;
+    (void)bytes, (void)len;
     http_client_perform(fixture->client, &request, &response);
     return response.error;
 }
