@@ -213,6 +213,8 @@ static void append_reason(struct strbuf *reason, const char *text, size_t len)
 
 static const char *status_hint(int status)
 {
+    if (status < 200)
+        return " (the head of the answer was cut off)";
     if (status >= 300 && status < 400)
         return " (a redirect, which is not followed: check the base URL)";
     if (status == 407)
@@ -299,7 +301,8 @@ void outcome_decide(const struct http_client *client, const struct http_response
 {
     *ret = (struct service_result){
         .outcome = SERVICE_OK, .http_status = response->status, .retry_after_ms = response->retry_after_ms};
-    if (response->status >= 300)
+    bool is_success = response->status >= 200 && response->status < 300;
+    if (response->status >= 300 || (response->error == 0 && !is_success))
         decide_refusal(client, response, body, ret);
     else if (response->error != 0)
         decide_without_answer(response, ret);
