@@ -19,11 +19,6 @@ enum {
     WRITERS_WAIT_MS = 2000,
 };
 
-void draft_root_init(struct draft_node *root, int fd)
-{
-    *root = (struct draft_node){.is_root = true, .fd = fd};
-}
-
 static guint hash_node(gconstpointer node)
 {
     return (guint)((const struct draft_node *)node)->ino;
@@ -39,8 +34,11 @@ static gboolean are_same_draft(gconstpointer one, gconstpointer other)
 int draft_table_init(struct draft_table *table, struct clock *clock, int root_fd)
 {
     struct stat stat;
-    *table = (struct draft_table){.clock = clock, .nodes = g_hash_table_new(hash_node, are_same_draft)};
-    draft_root_init(&table->root, root_fd);
+    *table = (struct draft_table){
+        .clock = clock,
+        .root = {.is_root = true, .fd = root_fd},
+        .nodes = g_hash_table_new(hash_node, are_same_draft),
+    };
     pthread_mutex_init(&table->lock, NULL);
     clock_condition_init(&table->writer_left);
     if (fstat(root_fd, &stat) != 0)
@@ -105,10 +103,10 @@ static int get_node(struct draft_table *table, ino_t ino, int *fd, struct draft_
     return 0;
 }
 
-int draft_table_find(struct draft_table *table, const struct draft_node *parent, const char *name,
-                     struct draft_node **ret_node, struct stat *ret_stat)
+int draft_table_find(struct draft_table *table, int folder_fd, const char *name, struct draft_node **ret_node,
+                     struct stat *ret_stat)
 {
-    _cleanup_close_ int fd = openat(parent->fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+    _cleanup_close_ int fd = openat(folder_fd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0 || fstat(fd, ret_stat) != 0)
         return -errno;
     if (ret_stat->st_dev != table->device)
@@ -169,12 +167,12 @@ void draft_fd_path(int fd, char ret_path[DRAFT_FD_PATH_SIZE])
 }
 
 /* Opening "." would need the permission to search the folder, which a listing does not need. */
-int draft_node_open_folder(const struct draft_node *node)
+int draft_open_folder(int fd)
 {
     char path[DRAFT_FD_PATH_SIZE];
-    draft_fd_path(node->fd, path);
-    int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    return fd < 0 ? -errno : fd;
+    draft_fd_path(fd, path);
+    int opened_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    return opened_fd < 0 ? -errno : opened_fd;
 }
 
 /* ---------------------------------------------------------------- moves into the outbox */

@@ -35,7 +35,7 @@ enum draft_state {
 /* `lock` of the table protects all members but the first two, which are constant. */
 struct draft_node {
     ino_t ino;            /* inode number of the file on the disk */
-    bool is_root;         /* a root is never freed, and its owner closes `fd` */
+    bool is_root;         /* drafts/, which is never freed */
     int fd;               /* opened with O_PATH | O_NOFOLLOW; -1 once the draft has left and has no users */
     uint64_t references;  /* held by the kernel (lookups) and by users */
     unsigned int users;   /* open files, and requests under way */
@@ -49,7 +49,7 @@ struct draft_table {
     dev_t device;           /* st_dev of the root folder; files on other devices are hidden */
     pthread_mutex_t lock;
     pthread_cond_t writer_left; /* a node has fewer writers */
-    GHashTable *nodes;          /* set of struct draft_node, without roots; protected by `lock` */
+    GHashTable *nodes;          /* set of struct draft_node, without the root; protected by `lock` */
 };
 
 /* Takes ownership of `root_fd`. The caller calls draft_table_release() also after a failure. Return: 0 or
@@ -57,19 +57,16 @@ struct draft_table {
 int draft_table_init(struct draft_table *table, struct clock *clock, int root_fd);
 void draft_table_release(struct draft_table *table);
 
-/* Makes another root: a folder on the same filesystem in which names can be looked up. Borrows `fd`. */
-void draft_root_init(struct draft_node *root, int fd);
-
 /* Returns the node with this number, the root for 0. The number must come from a request of the kernel, which
  * keeps the node alive. */
 struct draft_node *draft_table_node(struct draft_table *table, uint64_t number);
 uint64_t draft_node_number(const struct draft_node *node);
 
-/* Finds the file `name` in the folder `parent`, with its attributes and one more reference, which the caller
+/* Finds the file `name` in a folder, with its attributes and one more reference, which the caller
  * gives back. Waits for the disk. Return: 0; -ENOENT; -EXDEV when the file is on another filesystem; -EMFILE
  * when nodes have too many descriptors; another -errno. */
-int draft_table_find(struct draft_table *table, const struct draft_node *parent, const char *name,
-                     struct draft_node **ret_node, struct stat *ret_stat);
+int draft_table_find(struct draft_table *table, int folder_fd, const char *name, struct draft_node **ret_node,
+                     struct stat *ret_stat);
 /* Drops `count` references, and frees the node if none is left. */
 void draft_node_unref(struct draft_table *table, struct draft_node *node, uint64_t count);
 
@@ -85,8 +82,9 @@ enum {
     DRAFT_FD_PATH_SIZE = 32
 };
 void draft_fd_path(int fd, char ret_path[DRAFT_FD_PATH_SIZE]);
-/* Opens a folder for listing and fsync(2). Return: a descriptor, which the caller closes, or -errno. */
-int draft_node_open_folder(const struct draft_node *node);
+/* Opens the folder of an O_PATH descriptor for listing and fsync(2). Return: a descriptor, which the caller
+ * closes, or -errno. */
+int draft_open_folder(int fd);
 
 /* Begins to hand the draft in: keeps new writers away, and waits at most 2 s for earlier ones, since the
  * RELEASE of a closed file may still be on its way. Return: 0; -EBUSY when writers are left, or in another

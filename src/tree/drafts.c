@@ -30,6 +30,12 @@ static struct draft_node *node_of(struct tree *tree, uint64_t ino)
     return draft_table_node(&tree->drafts, node_number(ino));
 }
 
+/* `ino` must be that of a folder or a symbolic link, whose descriptors stay open. */
+static int fd_of_ino(struct tree *tree, uint64_t ino)
+{
+    return node_of(tree, ino)->fd;
+}
+
 static void fill_entry(const struct draft_node *node, const struct stat *stat, struct tree_entry *ret)
 {
     *ret = (struct tree_entry){.ino = node_ino(NODE_DRAFT, draft_node_number(node)),
@@ -58,12 +64,11 @@ static int get_draft(struct tree *tree, const struct tree_caller *caller, uint64
     return 0;
 }
 
-int draft_lookup_in(struct tree *tree, const struct draft_node *parent, const char *name,
-                    struct tree_entry *ret)
+int draft_lookup_in(struct tree *tree, int folder_fd, const char *name, struct tree_entry *ret)
 {
     struct draft_node *node = NULL;
     struct stat stat;
-    int error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
+    int error = draft_table_find(&tree->drafts, folder_fd, name, &node, &stat);
     if (error == 0)
         fill_entry(node, &stat, ret);
     return error;
@@ -72,7 +77,7 @@ int draft_lookup_in(struct tree *tree, const struct draft_node *parent, const ch
 static int lookup_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                         const char *name, struct tree_entry *ret)
 {
-    return draft_lookup_in(tree, node_of(tree, folder), name, ret);
+    return draft_lookup_in(tree, fd_of_ino(tree, folder), name, ret);
 }
 
 static void forget_draft(struct tree *tree, uint64_t ino, uint64_t lookups)
@@ -191,19 +196,19 @@ static int open_draft(struct tree *tree, const struct tree_caller *caller, uint6
     return open_node(tree, node_of(tree, ino), -1, flags, ret_handle);
 }
 
-int draft_create_in(struct tree *tree, const struct draft_node *parent, const char *name, mode_t mode,
-                    int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+int draft_create_in(struct tree *tree, int folder_fd, const char *name, mode_t mode, int flags,
+                    struct tree_entry *ret_entry, struct tree_handle **ret_handle)
 {
     struct draft_node *node = NULL;
     struct stat stat;
-    _cleanup_close_ int fd = openat(parent->fd, name, flags_for_file(flags) | O_CREAT | O_EXCL, mode & 07777);
+    _cleanup_close_ int fd = openat(folder_fd, name, flags_for_file(flags) | O_CREAT | O_EXCL, mode & 07777);
     if (fd >= 0)
         fchmod(fd, mode & 07777); /* the kernel has applied the caller's umask, openat(2) this process's */
     else if (errno == EEXIST && (flags & O_EXCL) == 0)
-        fd = openat(parent->fd, name, flags_for_file(flags));
+        fd = openat(folder_fd, name, flags_for_file(flags));
     if (fd < 0)
         return -errno;
-    int error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
+    int error = draft_table_find(&tree->drafts, folder_fd, name, &node, &stat);
     if (error != 0)
         return error;
     error = open_node(tree, node, TAKE_FD(fd), flags, ret_handle);
@@ -218,14 +223,14 @@ static int create_draft(struct tree *tree, const struct tree_caller *caller, uin
                         const char *name, mode_t mode, int flags, struct tree_entry *ret_entry,
                         struct tree_handle **ret_handle)
 {
-    return draft_create_in(tree, node_of(tree, folder), name, mode, flags, ret_entry, ret_handle);
+    return draft_create_in(tree, fd_of_ino(tree, folder), name, mode, flags, ret_entry, ret_handle);
 }
 
 /* ---------------------------------------------------------------- listings */
 
 static int open_draft_dir(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    int fd = draft_node_open_folder(node_of(dir->base.tree, dir->ino));
+    int fd = draft_open_folder(fd_of_ino(dir->base.tree, dir->ino));
     if (fd < 0)
         return fd;
     dir->state = fdopendir(fd);
@@ -265,7 +270,7 @@ static void release_draft_dir(struct tree_dir *dir)
 
 static int sync_draft_folder(struct tree *tree, const struct tree_caller *caller, uint64_t folder)
 {
-    _cleanup_close_ int fd = draft_node_open_folder(node_of(tree, folder));
+    _cleanup_close_ int fd = draft_open_folder(fd_of_ino(tree, folder));
     return fd < 0 ? fd : file_sync(fd);
 }
 
@@ -378,15 +383,15 @@ static int make_name(struct tree *tree, int parent_fd, const char *name, const s
 static int make_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                       const struct tree_new_entry *what, struct tree_entry *ret)
 {
-    const struct draft_node *parent = node_of(tree, folder);
-    int error = make_name(tree, parent->fd, name, what);
-    return error != 0 ? error : draft_lookup_in(tree, parent, name, ret);
+    int folder_fd = fd_of_ino(tree, folder);
+    int error = make_name(tree, folder_fd, name, what);
+    return error != 0 ? error : draft_lookup_in(tree, folder_fd, name, ret);
 }
 
 static int read_draft_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                            char *ret_target, size_t size)
 {
-    ssize_t len = readlinkat(node_of(tree, ino)->fd, "", ret_target, size);
+    ssize_t len = readlinkat(fd_of_ino(tree, ino), "", ret_target, size);
     if (len < 0)
         return -errno;
     if ((size_t)len >= size)
@@ -397,32 +402,32 @@ static int read_draft_link(struct tree *tree, const struct tree_caller *caller, 
 
 static int remove_draft_dir(struct tree *tree, uint64_t folder, const char *name)
 {
-    return unlinkat(node_of(tree, folder)->fd, name, AT_REMOVEDIR) == 0 ? 0 : -errno;
+    return unlinkat(fd_of_ino(tree, folder), name, AT_REMOVEDIR) == 0 ? 0 : -errno;
 }
 
 static int unlink_draft(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                         const char *name)
 {
-    return unlinkat(node_of(tree, folder)->fd, name, 0) == 0 ? 0 : -errno;
+    return unlinkat(fd_of_ino(tree, folder), name, 0) == 0 ? 0 : -errno;
 }
 
 /* ---------------------------------------------------------------- renames into drafts/ */
 
-static int take_out_item(struct tree *tree, uint64_t folder, const char *name,
-                         const struct draft_node *new_parent, const char *new_name, unsigned int flags)
+static int take_out_item(struct tree *tree, uint64_t folder, const char *name, int new_folder_fd,
+                         const char *new_name, unsigned int flags)
 {
-    _cleanup_close_ int dir_fd = draft_node_open_folder(new_parent);
+    _cleanup_close_ int dir_fd = draft_open_folder(new_folder_fd);
     return dir_fd < 0 ? dir_fd : items_take_out(tree, folder, name, dir_fd, new_name, flags);
 }
 
 static int rename_into_drafts(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                               const char *name, uint64_t new_folder, const char *new_name, unsigned int flags)
 {
-    const struct draft_node *new_parent = node_of(tree, new_folder);
+    int new_folder_fd = fd_of_ino(tree, new_folder);
     if (node_kind(folder) == NODE_DRAFT)
-        return renameat2(node_of(tree, folder)->fd, name, new_parent->fd, new_name, flags) == 0 ? 0 : -errno;
+        return renameat2(fd_of_ino(tree, folder), name, new_folder_fd, new_name, flags) == 0 ? 0 : -errno;
     if (items_is_folder(folder))
-        return take_out_item(tree, folder, name, new_parent, new_name, flags);
+        return take_out_item(tree, folder, name, new_folder_fd, new_name, flags);
     return node_refuse_rename(flags);
 }
 

@@ -510,21 +510,21 @@ static int unlink_item(struct tree *tree, const struct tree_caller *caller, uint
 /* ---------------------------------------------------------------- drafts that are handed in */
 
 /* Returns a path as "drafts/sub/name" (the caller frees it) for messages to the user. */
-static char *format_shown_path(const struct tree *tree, const struct draft_node *folder, const char *name)
+static char *format_shown_path(const struct tree *tree, int folder_fd, const char *name)
 {
     char fd_path[DRAFT_FD_PATH_SIZE];
     draft_fd_path(tree->drafts.root.fd, fd_path);
     _cleanup_free_ char *root = g_file_read_link(fd_path, NULL);
-    draft_fd_path(folder->fd, fd_path);
+    draft_fd_path(folder_fd, fd_path);
     _cleanup_free_ char *path = g_file_read_link(fd_path, NULL);
     bool is_below = root != NULL && path != NULL && g_str_has_prefix(path, root);
     return g_strdup_printf("drafts%s/%s", is_below ? path + strlen(root) : "", name);
 }
 
-static int hand_in_file(struct tree *tree, const struct tree_caller *caller, const struct draft_node *parent,
-                        const char *name, const struct hand_in *to, const char *shown_path)
+static int hand_in_file(struct tree *tree, const struct tree_caller *caller, int folder_fd, const char *name,
+                        const struct hand_in *to, const char *shown_path)
 {
-    _cleanup_close_ int dir_fd = draft_node_open_folder(parent);
+    _cleanup_close_ int dir_fd = draft_open_folder(folder_fd);
     if (dir_fd < 0)
         return dir_fd;
     struct outbox_stat stat;
@@ -541,16 +541,16 @@ static int hand_in_file(struct tree *tree, const struct tree_caller *caller, con
 int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   const struct hand_in *to)
 {
-    const struct draft_node *parent = draft_table_node(&tree->drafts, node_number(folder));
+    int folder_fd = draft_table_node(&tree->drafts, node_number(folder))->fd;
     struct draft_node *node = NULL;
     struct stat stat;
-    int error = draft_table_find(&tree->drafts, parent, name, &node, &stat);
+    int error = draft_table_find(&tree->drafts, folder_fd, name, &node, &stat);
     if (error != 0)
         return error;
-    _cleanup_free_ char *shown_path = format_shown_path(tree, parent, name);
+    _cleanup_free_ char *shown_path = format_shown_path(tree, folder_fd, name);
     error = draft_node_begin_move(&tree->drafts, node, caller->cancel);
     if (error == 0) {
-        error = hand_in_file(tree, caller, parent, name, to, shown_path);
+        error = hand_in_file(tree, caller, folder_fd, name, to, shown_path);
         draft_node_end_move(&tree->drafts, node, error == 0);
     } else if (error == -EBUSY) {
         events_report(tree, EVENT_REFUSED, shown_path, "the file is being written, mapped or moved");

@@ -55,7 +55,6 @@ static const char uidvalidity_name[] = ".uidvalidity";
 struct maildir {
     struct maildir_memory *memory;
     int dir_fd;                /* the folder "maildir" */
-    struct draft_node root;    /* the same folder as a root of the table of drafts */
     pthread_mutex_t sync_lock; /* held by refresh_memory(), which updates one inbox at a time */
 };
 
@@ -119,7 +118,6 @@ static int init_maildir(struct tree *tree, int state_dir_fd)
     maildir->dir_fd = file_open_dir(state_dir_fd, "maildir");
     if (maildir->dir_fd < 0)
         return maildir->dir_fd;
-    draft_root_init(&maildir->root, maildir->dir_fd);
     return maildir_memory_open(maildir->dir_fd, tree->clock, &maildir->memory);
 }
 
@@ -432,7 +430,7 @@ static int lookup_local(struct tree *tree, uint64_t folder, const char *name, st
 {
     char path[LOCAL_PATH_SIZE];
     int error = local_path(tree, folder, name, path);
-    return error != 0 ? error : draft_lookup_in(tree, &tree->maildir->root, path, ret);
+    return error != 0 ? error : draft_lookup_in(tree, tree->maildir->dir_fd, path, ret);
 }
 
 static int lookup_in_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
@@ -560,8 +558,9 @@ static int create_local(struct tree *tree, const struct tree_caller *caller, uin
     if (!is_local(folder, name))
         return -EPERM;
     int error = prepare_local(tree, folder, name, true, path);
-    return error != 0 ? error
-                      : draft_create_in(tree, &tree->maildir->root, path, mode, flags, ret_entry, ret_handle);
+    return error != 0
+               ? error
+               : draft_create_in(tree, tree->maildir->dir_fd, path, mode, flags, ret_entry, ret_handle);
 }
 
 /* ---------------------------------------------------------------- removals and renames */

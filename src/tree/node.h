@@ -322,11 +322,10 @@ void status_count_event(struct tree *tree, const struct event *event);
 /* The files of mail programs in maildir/ are like drafts, and in the same table (drafts.c). Returns the inode
  * number that users see; `ino` is the number in the filesystem below. */
 uint64_t draft_shown_ino(ino_t ino);
-/* Like tree_lookup() and tree_create(), but the folder is given by its node. Both wait for the disk. */
-int draft_lookup_in(struct tree *tree, const struct draft_node *parent, const char *name,
-                    struct tree_entry *ret);
-int draft_create_in(struct tree *tree, const struct draft_node *parent, const char *name, mode_t mode,
-                    int flags, struct tree_entry *ret_entry, struct tree_handle **ret_handle);
+/* Like tree_lookup() and tree_create(), but the folder is given by its descriptor. Both wait for the disk. */
+int draft_lookup_in(struct tree *tree, int folder_fd, const char *name, struct tree_entry *ret);
+int draft_create_in(struct tree *tree, int folder_fd, const char *name, mode_t mode, int flags,
+                    struct tree_entry *ret_entry, struct tree_handle **ret_handle);
 
 enum {
     INBOX_LISTED_WITH_ATTRIBUTES = 100 * 1000, /* emails of an inbox that are listed so at first */

@@ -58,7 +58,7 @@ static struct draft_node *find(struct fixture *fixture, const char *name)
 {
     struct draft_node *node = NULL;
     struct stat stat;
-    assert_int_equal(draft_table_find(&fixture->table, &fixture->table.root, name, &node, &stat), 0);
+    assert_int_equal(draft_table_find(&fixture->table, fixture->table.root.fd, name, &node, &stat), 0);
     return node;
 }
 
@@ -83,7 +83,7 @@ TEST_WITH(a_lookup_of_a_missing_name_returns_enoent, set_up, tear_down)
     struct fixture *fixture = *state;
     struct draft_node *node = NULL;
     struct stat stat;
-    assert_int_equal(draft_table_find(&fixture->table, &fixture->table.root, "no", &node, &stat), -ENOENT);
+    assert_int_equal(draft_table_find(&fixture->table, fixture->table.root.fd, "no", &node, &stat), -ENOENT);
     assert_ptr_equal(draft_table_node(&fixture->table, 0), &fixture->table.root);
     assert_int_equal(draft_node_number(&fixture->table.root), 0);
 }
@@ -94,7 +94,7 @@ TEST_WITH(a_lookup_does_not_follow_a_symbolic_link, set_up, tear_down)
     struct draft_node *node = NULL;
     struct stat stat;
     assert_int_equal(symlinkat("/etc/passwd", fixture->dir.fd, "link"), 0);
-    assert_int_equal(draft_table_find(&fixture->table, &fixture->table.root, "link", &node, &stat), 0);
+    assert_int_equal(draft_table_find(&fixture->table, fixture->table.root.fd, "link", &node, &stat), 0);
     assert_true(S_ISLNK(stat.st_mode));
 }
 
@@ -176,7 +176,7 @@ TEST_WITH(nodes_leave_a_quarter_of_the_descriptors_to_others, set_up, tear_down)
     for (int i = 0; i < 100 && error == 0; i++) {
         snprintf(name, sizeof(name), "%d", i);
         make_file(fixture, name);
-        error = draft_table_find(&fixture->table, &fixture->table.root, name, &node, &stat);
+        error = draft_table_find(&fixture->table, fixture->table.root.fd, name, &node, &stat);
     }
     assert_int_equal(error, -EMFILE);
     int fd = dup(fixture->dir.fd);
