@@ -74,7 +74,8 @@ static void op_lookup(fuse_req_t fuse, fuse_ino_t parent, const char *name)
     const struct tree_caller *caller = begin_request(&request, fuse);
     int error;
     do /* The watch helper can create a file only if its lookup finds nothing. */
-        error = is_watch_helper(operations, caller) && tree_is_announced(parent)
+        error = is_watch_helper(operations, caller) &&
+                        tree_lookup_announced(operations->tree, parent, name, &entry) == 0
                     ? -ENOENT
                     : tree_lookup(operations->tree, caller, parent, name, &entry);
     while (request_hands_over(&request, error));

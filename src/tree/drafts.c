@@ -88,7 +88,7 @@ static void forget_draft(struct tree *tree, uint64_t ino, uint64_t lookups)
 static int init_drafts(struct tree *tree, int state_dir_fd)
 {
     int fd = file_open_dir(state_dir_fd, "drafts");
-    return fd < 0 ? fd : draft_table_init(&tree->drafts, tree->clock, fd);
+    return fd < 0 ? fd : draft_table_init(&tree->drafts, tree->config.clock, fd);
 }
 
 static void release_drafts(struct tree *tree)
@@ -317,7 +317,7 @@ static int set_file(int fd, const struct tree_caller *caller, struct tree_handle
 static int set_draft(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                      struct tree_handle *handle, const struct tree_change *change)
 {
-    const struct tree_ownership *shown = &tree->shown_as;
+    const struct tree_ownership *shown = &tree->config.shown_as;
     struct draft_node *node = node_of(tree, ino);
     struct tree_change effective = *change;
     if (node == &tree->drafts.root)

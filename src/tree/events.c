@@ -267,6 +267,6 @@ void events_add(struct tree *tree, const struct event *event)
 void events_report(struct tree *tree, enum event_kind kind, const char *path, const char *error)
 {
     const struct event event = {
-        .time_ms = clock_realtime_ms(tree->clock), .kind = kind, .path = path, .error = error};
+        .time_ms = clock_realtime_ms(tree->config.clock), .kind = kind, .path = path, .error = error};
     events_add(tree, &event);
 }

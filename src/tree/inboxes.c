@@ -541,7 +541,7 @@ const struct node_ops inbox_ops = {
     .lookup = lookup_in_inbox,
     .read_dir = read_inbox_dir,
     .is_listing_lasting = true,
-    .is_announced = node_is_announced,
+    .lookup_announced = lookup_in_inbox,
     .rename = mark_email,
     .answers_at_once = true,
 };

@@ -118,7 +118,7 @@ static int init_maildir(struct tree *tree, int state_dir_fd)
     maildir->dir_fd = file_open_dir(state_dir_fd, "maildir");
     if (maildir->dir_fd < 0)
         return maildir->dir_fd;
-    return maildir_memory_open(maildir->dir_fd, tree->clock, &maildir->memory);
+    return maildir_memory_open(maildir->dir_fd, tree->config.clock, &maildir->memory);
 }
 
 static void release_maildir(struct tree *tree)
@@ -493,15 +493,13 @@ int tree_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t 
     return len >= 0 && (size_t)len < size ? 0 : -ENAMETOOLONG;
 }
 
-static bool is_announced(uint64_t folder)
-{
-    return part_of(folder) == MAILDIR_PART_NEW;
-}
-
-static int lookup_announced(struct tree *tree, uint64_t folder, const char *name, struct tree_entry *ret)
+static int lookup_announced(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                            const char *name, struct tree_entry *ret)
 {
     struct maildir_mail mail;
     struct email_view email;
+    if (part_of(folder) != MAILDIR_PART_NEW)
+        return -EPERM;
     int error = find_message(tree, folder, name, &mail, &email);
     if (error != 0)
         return error;
@@ -768,7 +766,6 @@ const struct node_ops maildirs_ops = {
 const struct node_ops maildir_ops = {
     .get = get_part,
     .lookup = lookup_in_maildir,
-    .is_announced = is_announced,
     .lookup_announced = lookup_announced,
     .open_dir = open_maildir,
     .read_dir = read_maildir,

@@ -103,11 +103,6 @@ int node_set_size(const struct tree_caller *caller, struct tree_handle *handle,
     return handle->ops->set_size(handle, caller, change->size);
 }
 
-bool node_is_announced(uint64_t folder)
-{
-    return true;
-}
-
 bool node_takes_rename_flags(unsigned int flags)
 {
     return (flags & ~(unsigned int)RENAME_NOREPLACE) == 0;

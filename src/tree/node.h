@@ -93,17 +93,12 @@ static inline uint64_t node_number(uint64_t ino)
 /* ---------------------------------------------------------------- the tree */
 
 struct tree {
-    struct clock *clock;          /* borrowed */
-    struct mail_service *service; /* borrowed */
-    struct store *store;          /* borrowed; set by tree_attach() */
-    struct outbox *outbox;        /* borrowed; set by tree_attach() */
-    char *source;
-    char *account; /* name of the account in the configuration, or NULL */
-    int64_t poll_interval_ms;
-    int64_t started_ms; /* time of tree_new(), realtime clock */
+    struct tree_config config;
+    struct store *store;   /* borrowed; set by tree_attach() */
+    struct outbox *outbox; /* borrowed; set by tree_attach() */
+    int64_t started_ms;    /* time of tree_new(), realtime clock */
     uid_t uid;
     gid_t gid;
-    struct tree_ownership shown_as;
     struct draft_table drafts;
     struct removed_names removed;
     struct inboxes *inboxes;
@@ -202,10 +197,9 @@ struct node_ops {
     bool has_own_dots; /* read_dir also passes "." and "..", and defines the positions */
     bool is_barrier;   /* tree_is_barrier(); also for a file */
 
-    /* Implements tree_is_announced(). If NULL: false. */
-    bool (*is_announced)(uint64_t folder);
-    /* Looks an announced file up, for the watch helper, without waiting. If NULL, `lookup` does not wait. */
-    int (*lookup_announced)(struct tree *tree, uint64_t folder, const char *name, struct tree_entry *ret);
+    /* Implements tree_lookup_announced(). If NULL: -EPERM. */
+    int (*lookup_announced)(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
+                            const char *name, struct tree_entry *ret);
 
     /* Changes in a folder; -EPERM if NULL. The kind of `new_folder` has the `rename` that is called. */
     int (*create)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
@@ -223,9 +217,6 @@ struct node_ops {
 #define NODE_KIND_OPS(NAME, ops) extern const struct node_ops ops##_ops;
 NODE_KINDS(NODE_KIND_OPS)
 #undef NODE_KIND_OPS
-
-/* For `is_announced`: always returns true. */
-bool node_is_announced(uint64_t folder);
 
 /* Returns the operations of a node; for an invalid inode number all members are NULL. */
 const struct node_ops *node_ops_of(uint64_t ino);

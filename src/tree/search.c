@@ -226,7 +226,7 @@ static int check_query(struct tree *tree, const char *name)
     _cleanup_free_ char *reason = NULL;
     if (is_file_name(name))
         return -ENOENT;
-    int error = search_query_parse(name, clock_realtime_ms(tree->clock), &query, &reason);
+    int error = search_query_parse(name, clock_realtime_ms(tree->config.clock), &query, &reason);
     if (error == 0)
         search_query_release(&query);
     if (error != -EINVAL)
@@ -310,8 +310,8 @@ static int search_locked(struct tree *tree, struct query *query, struct cancel *
         query->found = names;
         query->is_truncated = found.is_truncated;
         query->is_service_asked = found.is_service_asked;
-        query->searched_ms = clock_monotonic_ms(tree->clock);
-        query->searched_real_ms = clock_realtime_ms(tree->clock);
+        query->searched_ms = clock_monotonic_ms(tree->config.clock);
+        query->searched_real_ms = clock_realtime_ms(tree->config.clock);
         g_queue_remove(&queries->table, query);
         g_queue_push_head(&queries->table, query);
         for (const GList *item = queries->table.head; item != NULL; item = item->next)
@@ -340,7 +340,7 @@ static int get_answer(struct tree *tree, const struct tree_caller *caller, uint6
     struct queries *queries = tree->queries;
     pid_t process = writer_process(caller->pid);
     pthread_mutex_lock(&queries->lock);
-    int64_t now_ms = clock_monotonic_ms(tree->clock);
+    int64_t now_ms = clock_monotonic_ms(tree->config.clock);
     struct query *query = find_number_locked(queries, number);
     struct lister *lister = find_lister_locked(queries, process, now_ms);
     if (lister != NULL)
@@ -464,7 +464,7 @@ static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, 
 static int open_search(const struct tree_caller *caller, struct tree_dir *dir)
 {
     struct queries *queries = dir->base.tree->queries;
-    int64_t now_ms = clock_monotonic_ms(dir->base.tree->clock);
+    int64_t now_ms = clock_monotonic_ms(dir->base.tree->config.clock);
     pid_t process = writer_process(caller->pid);
     GArray *names = new_names();
     LOCK_GUARD(&queries->lock);

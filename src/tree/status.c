@@ -84,8 +84,8 @@ static void write_service(struct json_writer *writer, const struct tree *tree)
     };
     struct service_capabilities capabilities;
     struct service_counters counters;
-    tree->service->ops->get_capabilities(tree->service, &capabilities);
-    tree->service->ops->get_counters(tree->service, &counters);
+    tree->config.service->ops->get_capabilities(tree->config.service, &capabilities);
+    tree->config.service->ops->get_counters(tree->config.service, &counters);
 
     json_key(writer, "capabilities");
     json_begin_object(writer);
@@ -125,7 +125,7 @@ static void write_store(struct json_writer *writer, const struct tree *tree)
     json_member_date(writer, "last", status.last_sync_ms);
     json_member_date(writer, "last_complete", status.last_full_ms);
     json_member_date(writer, "next", status.next_poll_ms);
-    json_member_integer(writer, "interval_seconds", tree->poll_interval_ms / 1000);
+    json_member_integer(writer, "interval_seconds", tree->config.poll_interval_ms / 1000);
     json_member_integer(writer, "inboxes", (int64_t)status.inboxes);
     json_member_integer(writer, "emails", (int64_t)status.emails);
     write_error(writer, status.sync_error);
@@ -177,8 +177,8 @@ static int render_locked(struct tree *tree)
     json_writer_init(&writer, &out, 2);
     json_begin_object(&writer);
     json_member_string(&writer, "version", INBOXFS_VERSION);
-    json_member_string(&writer, "service", tree->source);
-    json_member_string(&writer, "account", tree->account);
+    json_member_string(&writer, "service", tree->config.source);
+    json_member_string(&writer, "account", tree->config.account);
     json_member_date(&writer, "started", tree->started_ms);
     write_store(&writer, tree);
     write_outbox(&writer, tree);
@@ -192,11 +192,11 @@ static int render_locked(struct tree *tree)
     if (text == NULL)
         return -ENOMEM;
     if (status->text == NULL || len != status->len || memcmp(text, status->text, len) != 0)
-        status->changed_ms = clock_realtime_ms(tree->clock);
+        status->changed_ms = clock_realtime_ms(tree->config.clock);
     free(status->text);
     status->text = text;
     status->len = len;
-    status->rendered_ms = clock_monotonic_ms(tree->clock);
+    status->rendered_ms = clock_monotonic_ms(tree->config.clock);
     return 0;
 }
 
@@ -226,7 +226,7 @@ static int get_status(struct tree *tree, const struct tree_caller *caller, uint6
     struct status *status = tree->status;
     LOCK_GUARD(&status->lock);
     bool is_fresh =
-        status->text != NULL && clock_monotonic_ms(tree->clock) - status->rendered_ms < TEXT_LASTS_MS;
+        status->text != NULL && clock_monotonic_ms(tree->config.clock) - status->rendered_ms < TEXT_LASTS_MS;
     if (!is_fresh && render_locked(tree) != 0)
         log_debug("status.json cannot be written anew: out of memory");
     entry_fill_ms(tree, ino, S_IFREG | 0444, status->len, status->changed_ms, LASTING_NAME, ret);

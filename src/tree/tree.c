@@ -121,7 +121,7 @@ static void item_moved(void *context, const char *name, enum outbox_folder from,
     if (to == from)
         return; /* the kernel caches no name there */
     notify_item_folder(tree, to);
-    if (tree_is_announced(items_folder_ino(to))) {
+    if (to == OUTBOX_FOLDER_SENT || to == OUTBOX_FOLDER_FAILED) {
         const char *folder = to == OUTBOX_FOLDER_SENT ? "sent" : "failed";
         notify_appeared(tree, "%s/%s", folder, name);
         notify_appeared(tree, "%s/%s" RECEIPT_SUFFIX, folder, name);
@@ -162,19 +162,14 @@ struct event_listener tree_event_listener(struct tree *tree)
 int tree_new(const struct tree_config *config, struct tree **ret_tree, char **ret_reason)
 {
     struct tree *tree = g_new0(struct tree, 1);
-    tree->clock = config->clock;
-    tree->service = config->service;
-    tree->poll_interval_ms = config->poll_interval_ms;
+    tree->config = *config;
     tree->started_ms = clock_realtime_ms(config->clock);
     tree->uid = getuid();
     tree->gid = getgid();
-    tree->shown_as = config->shown_as;
     tree->drafts.root.fd = -1;
     pthread_mutex_init(&tree->open_lock, NULL);
     pthread_mutex_init(&tree->listener_lock, NULL);
-    removed_names_init(&tree->removed, tree->clock);
-    tree->source = g_strdup(config->source);
-    tree->account = g_strdup(config->account);
+    removed_names_init(&tree->removed, config->clock);
     for (enum node_kind kind = NODE_NOTHING; kind < NODE_KIND_COUNT; kind++) {
         const struct node_ops *ops = node_ops_of(node_ino(kind, 0));
         int error = ops->init == NULL ? 0 : ops->init(tree, config->state_dir_fd);
@@ -205,8 +200,6 @@ void tree_free(struct tree *tree)
         if (node_ops_of(node_ino(kind, 0))->release != NULL)
             node_ops_of(node_ino(kind, 0))->release(tree);
     removed_names_release(&tree->removed);
-    free(tree->source);
-    free(tree->account);
     pthread_mutex_destroy(&tree->listener_lock);
     pthread_mutex_destroy(&tree->open_lock);
     free(tree);
@@ -240,7 +233,7 @@ int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uin
 
 void tree_show_as(const struct tree *tree, struct stat *attributes)
 {
-    const struct tree_ownership *shown = &tree->shown_as;
+    const struct tree_ownership *shown = &tree->config.shown_as;
     if (shown->has_uid)
         attributes->st_uid = shown->uid;
     if (shown->has_gid)
@@ -369,23 +362,19 @@ int tree_create(struct tree *tree, const struct tree_caller *caller, uint64_t pa
     return error;
 }
 
-bool tree_is_announced(uint64_t folder_ino)
+int tree_lookup_announced(struct tree *tree, uint64_t folder, const char *name, struct tree_entry *ret)
 {
-    const struct node_ops *ops = node_ops_of(folder_ino);
-    return ops->is_announced != NULL && ops->is_announced(folder_ino);
+    const struct node_ops *ops = node_ops_of(folder);
+    return ops->lookup_announced == NULL ? -EPERM
+                                         : ops->lookup_announced(tree, &no_caller, folder, name, ret);
 }
 
-int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *name,
-                          struct tree_entry *ret_entry, struct tree_handle **ret_handle)
+int tree_create_announced(struct tree *tree, uint64_t folder, const char *name, struct tree_entry *ret_entry,
+                          struct tree_handle **ret_handle)
 {
     /* The watch helper writes no bytes, so the kernel's cache stays valid. */
     static const struct handle_ops ops = {.caching = TREE_CACHE_LASTING, .release = tree_handle_free};
-    if (!tree_is_announced(folder_ino))
-        return -EPERM;
-    const struct node_ops *folder_ops = node_ops_of(folder_ino);
-    int error = folder_ops->lookup_announced != NULL
-                    ? folder_ops->lookup_announced(tree, folder_ino, name, ret_entry)
-                    : tree_lookup(tree, &no_caller, folder_ino, name, ret_entry);
+    int error = tree_lookup_announced(tree, folder, name, ret_entry);
     if (error != 0)
         return error;
     struct tree_handle *handle = handle_new(tree, &ops, sizeof(*handle), O_RDONLY);

@@ -42,8 +42,8 @@ struct tree_config {
     struct clock *clock;          /* borrowed */
     struct mail_service *service; /* borrowed; used for capabilities and counters only */
     int state_dir_fd;             /* borrowed; holds the folder "drafts" and the file "events.jsonl" */
-    const char *source;           /* base URL of the service, shown to users, without a key; copied */
-    const char *account;          /* name in the configuration, or NULL; shown in status.json; copied */
+    const char *source;           /* base URL of the service, shown to users, without a key; borrowed */
+    const char *account;          /* name in the configuration, or NULL; shown in status.json; borrowed */
     int64_t poll_interval_ms;     /* shown in status.json */
     struct tree_ownership shown_as;
 };
@@ -282,13 +282,14 @@ bool tree_is_barrier(uint64_t ino);
  * except in `new` of a Maildir: the kernel may have locked it for a lookup that waits for the service. So a
  * second process creates the messages there. */
 
-/* Returns true if the listener is called for new files in this folder (tree_listener.appeared). */
-bool tree_is_announced(uint64_t folder_ino);
+/* Looks a file up in a folder where new files are announced, without waiting. Return: 0; -ENOENT when there
+ * is no such file; -EPERM when files in the folder are not announced. */
+int tree_lookup_announced(struct tree *tree, uint64_t folder, const char *name, struct tree_entry *ret);
 
 /* Answers that process's open(2) with O_CREAT | O_EXCL: opens the existing file. The handle can only be
- * released. Return: 0; -ENOENT when the file is gone; -EPERM when files in the folder are not announced. */
-int tree_create_announced(struct tree *tree, uint64_t folder_ino, const char *name,
-                          struct tree_entry *ret_entry, struct tree_handle **ret_handle);
+ * released. Return: as tree_lookup_announced(). */
+int tree_create_announced(struct tree *tree, uint64_t folder, const char *name, struct tree_entry *ret_entry,
+                          struct tree_handle **ret_handle);
 
 /* Finds the path, below the mount point, of a message that appeared. Waits for the disk. Return: 0; -ENOENT
  * when it is not in `new` any more; -ENAMETOOLONG when `size` is too small; another -errno. */

@@ -558,10 +558,10 @@ TEST_WITH(mail_is_announced_only_in_new, set_up, fixture_tear_down)
     static const char *const folders[] = {"maildir", BOX, BOX "/cur", BOX "/tmp"};
     struct tree_entry entry;
     struct tree_handle *handle = NULL;
-    assert_true(tree_is_announced(fixture_ino(fixture, BOX "/new")));
+    assert_int_equal(tree_lookup_announced(fixture->tree, fixture_ino(fixture, BOX "/new"), "new", &entry),
+                     -ENOENT);
     for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
         uint64_t folder = fixture_ino(fixture, folders[i]);
-        assert_false(tree_is_announced(folder));
         assert_int_equal(tree_create_announced(fixture->tree, folder, "new", &entry, &handle), -EPERM);
     }
 }
