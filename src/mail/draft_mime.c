@@ -329,32 +329,6 @@ refuse_part(const struct draft_reading *reading, const struct mime_entity *part,
     return reason_give(reading->ret_reason, -EBADMSG, "%s%s", where, words);
 }
 
-/* Gives the reason for an error of mime_decode_text() or mime_decode(). */
-static int refuse_content(const struct draft_reading *reading, const struct mime_entity *part, int error,
-                          const char *words)
-{
-    _cleanup_free_ char *charset = NULL;
-    struct span encoding = mime_find_field(part->header, "Content-Transfer-Encoding");
-    switch (error) {
-    case -ENOTSUP:
-        while (encoding.len > 0 && g_ascii_isspace(encoding.bytes[encoding.len - 1]))
-            encoding.len--;
-        while (encoding.len > 0 && g_ascii_isspace(*encoding.bytes))
-            encoding = (struct span){encoding.bytes + 1, encoding.len - 1};
-        return refuse_part(reading, part, "Content-Transfer-Encoding: \"%.*s\" is not supported",
-                           (int)(encoding.len < 40 ? encoding.len : 40), encoding.bytes);
-    case -EILSEQ:
-        if (mime_read_parameter(part->header, "Content-Type", "charset", &charset) != 0)
-            return -ENOMEM;
-        return refuse_part(reading, part, "the text cannot be read as the charset it names, \"%.40s\"",
-                           charset != NULL ? charset : "");
-    case -EBADMSG:
-        return refuse_part(reading, part, "%s", words);
-    default:
-        return error;
-    }
-}
-
 /* Returns true for a piece of a message, or a reference to one (RFC 2046 section 5.2). Such a part cannot be
  * read without the parameters of its Content-Type, such as its number among the pieces. */
 static bool is_incomplete_message(const struct mime_entity *part)
@@ -386,14 +360,14 @@ static int read_attachment(struct draft_reading *reading, const struct mime_enti
     if (reading->parts->len >= ATTACHMENTS_MAX)
         return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d attachments", ATTACHMENTS_MAX);
     _cleanup_free_ char *name = NULL;
-    const char *words = NULL;
+    _cleanup_free_ char *damage = NULL;
     struct draft_part draft_part = {0};
     int error = mime_name_file(part, reading->parts->len + 1, &name);
     if (error != 0)
         return error;
-    error = mime_decode(part->header, part->body, true, &draft_part.bytes, &draft_part.len, &words);
+    error = mime_decode(part, &draft_part.bytes, &draft_part.len, &damage);
     if (error != 0)
-        return refuse_content(reading, part, error, words);
+        return error == -EBADMSG ? refuse_part(reading, part, "%s", damage) : error;
     struct span content_id = mime_find_field(part->header, "Content-ID");
     draft_part.name = g_strdup(name);
     draft_part.content_type = g_strdup(part->type);
@@ -409,11 +383,11 @@ static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
         return refuse_part(reading, leaf, "a piece of a message, or a reference to one, cannot be sent");
     if (role == MIME_ATTACHMENT)
         return read_attachment(reading, leaf);
-    const char *words = NULL;
+    _cleanup_free_ char *damage = NULL;
     _cleanup_free_ char *text = NULL;
-    int error = mime_decode_text(leaf, CHARSET_REFUSE, &text, &words);
+    int error = mime_decode_text(leaf, &text, &damage);
     if (error != 0)
-        return refuse_content(reading, leaf, error, words);
+        return error == -EBADMSG ? refuse_part(reading, leaf, "%s", damage) : error;
     return mime_texts_add(&reading->texts, leaf, role, text);
 }
 

@@ -14,7 +14,9 @@
 
 #include "base/character.h"
 #include "base/cleanup.h"
+#include "mail/charset.h"
 #include "mail/html_text.h"
+#include "mail/reason.h"
 
 /* ---- transfer encodings. GMime decodes any bytes, and does not report the bytes that it skips. So strict
  * decoding checks the content here first. */
@@ -65,25 +67,24 @@ const char *mime_encoding_name(struct span header)
     return encoding == NULL || encoding->encoding == GMIME_CONTENT_ENCODING_DEFAULT ? NULL : encoding->name;
 }
 
-int mime_decode(struct span header, struct span content, bool is_strict, char **ret_bytes, size_t *ret_len,
-                const char **ret_words)
+int mime_decode(const struct mime_entity *leaf, char **ret_bytes, size_t *ret_len, char **ret_reason)
 {
-    const struct transfer_encoding *found = find_encoding(header);
+    struct span content = leaf->body;
+    const struct transfer_encoding *found = find_encoding(leaf->header);
     GMimeContentEncoding encoding = found != NULL ? found->encoding : GMIME_CONTENT_ENCODING_DEFAULT;
-    if (is_strict && found == NULL)
-        return -ENOTSUP;
-    if (is_strict && encoding == GMIME_CONTENT_ENCODING_BASE64 &&
-        !is_whole_base64(content.bytes, content.len)) {
-        *ret_words = "the base64 is cut off or damaged";
-        return -EBADMSG;
+    if (ret_reason != NULL && found == NULL) {
+        struct span name = mime_first_token(mime_find_field(leaf->header, "Content-Transfer-Encoding"));
+        return reason_give(ret_reason, -EBADMSG, "Content-Transfer-Encoding: \"%.*s\" is not supported",
+                           (int)MIN(name.len, 40), name.bytes);
     }
+    if (ret_reason != NULL && encoding == GMIME_CONTENT_ENCODING_BASE64 &&
+        !is_whole_base64(content.bytes, content.len))
+        return reason_give(ret_reason, -EBADMSG, "the base64 is cut off or damaged");
     /* GMime drops an escape that is cut off at the end of the content. */
     bool ends_in_escape = content.len >= 2 && content.bytes[content.len - 2] == '=' &&
                           !g_ascii_isspace(content.bytes[content.len - 1]);
-    if (is_strict && encoding == GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE && ends_in_escape) {
-        *ret_words = "the quoted-printable text is cut off";
-        return -EBADMSG;
-    }
+    if (ret_reason != NULL && encoding == GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE && ends_in_escape)
+        return reason_give(ret_reason, -EBADMSG, "the quoted-printable text is cut off");
     GMimeEncoding state;
     g_mime_encoding_init_decode(&state, encoding);
     char *decoded = malloc(g_mime_encoding_outlen(&state, content.len) + 1);
@@ -186,27 +187,27 @@ static int join_flowed(const struct mime_entity *leaf, struct strbuf *text)
     return joined.error;
 }
 
-int mime_decode_text(const struct mime_entity *leaf, enum charset_damage damage, char **ret_text,
-                     const char **ret_words)
+int mime_decode_text(const struct mime_entity *leaf, char **ret_text, char **ret_reason)
 {
     _cleanup_free_ char *bytes = NULL;
     _cleanup_free_ char *charset = NULL;
     size_t len = 0;
-    bool is_strict = damage == CHARSET_REFUSE;
-    int error = mime_decode(leaf->header, leaf->body, is_strict, &bytes, &len, ret_words);
+    int error = mime_decode(leaf, &bytes, &len, ret_reason);
     if (error == 0)
         error = mime_read_parameter(leaf->header, "Content-Type", "charset", &charset);
     if (error != 0)
         return error;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
     const char *label = charset != NULL ? charset : "";
-    error = charset_append_utf8(&text, label, strlen(label), bytes, len, damage);
+    error = charset_append_utf8(&text, label, strlen(label), bytes, len,
+                                ret_reason != NULL ? CHARSET_REFUSE : CHARSET_REPLACE);
+    if (error == -EILSEQ)
+        return reason_give(ret_reason, -EBADMSG, "the text cannot be read as the charset it names, \"%.40s\"",
+                           label);
     if (error != 0)
         return error;
-    if (!normalise_line_ends(&text) && is_strict) {
-        *ret_words = "the text holds a NUL character";
-        return -EBADMSG;
-    }
+    if (!normalise_line_ends(&text) && ret_reason != NULL)
+        return reason_give(ret_reason, -EBADMSG, "the text holds a NUL character");
     error = mime_has_type(leaf, "text/plain") ? join_flowed(leaf, &text) : 0;
     if (error != 0)
         return error;

@@ -15,7 +15,6 @@
 #include <stddef.h>
 
 #include "base/strbuf.h"
-#include "mail/charset.h"
 #include "mail/mime.h"
 
 struct mime_piece {
@@ -34,12 +33,11 @@ struct mime_texts {
  * decoding, or the encoding is unknown. */
 const char *mime_encoding_name(struct span header);
 
-/* Decodes content by the header section of its part. *ret_bytes is NUL-terminated; the caller frees. Return:
- * 0 or -ENOMEM; with `is_strict` also -ENOTSUP (an unknown encoding) and -EBADMSG (damaged
- * content; *ret_words, static, name the damage). Without `is_strict`, damage is skipped, and an unknown
- * encoding counts as none. */
-int mime_decode(struct span header, struct span content, bool is_strict, char **ret_bytes, size_t *ret_len,
-                const char **ret_words);
+/* Decodes the content of a leaf by its transfer encoding. *ret_bytes is NUL-terminated; the caller frees. If
+ * `ret_reason` is NULL, damage is skipped, and an unknown encoding counts as none. Return: 0 or -ENOMEM; with
+ * `ret_reason` also -EBADMSG for damage or an unknown encoding, with *ret_reason for the user (the caller
+ * frees). */
+int mime_decode(const struct mime_entity *leaf, char **ret_bytes, size_t *ret_len, char **ret_reason);
 
 /* Appends flowed text (RFC 3676) with each paragraph on one line. A line with a blank at its end continues in
  * the next line; with DelSp, this blank is removed. The blank that RFC 3676 adds before "From " and ">" is
@@ -48,11 +46,9 @@ int mime_decode(struct span header, struct span content, bool is_strict, char **
 int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_delsp);
 
 /* Decodes the text of a leaf to UTF-8 with LF line ends, without NULs, and joins the paragraphs of flowed
- * text (flowed_append()). The caller frees. Return: 0 or -ENOMEM; with CHARSET_REFUSE also -ENOTSUP if the
- * transfer encoding is unknown; -EBADMSG if the content is damaged or the text holds a NUL (*ret_words,
- * static, names the damage); -EILSEQ if the bytes do not fit the charset of the leaf. */
-int mime_decode_text(const struct mime_entity *leaf, enum charset_damage damage, char **ret_text,
-                     const char **ret_words);
+ * text (flowed_append()). The caller frees. `ret_reason` and the return value are as above; bytes that do not
+ * fit the charset of the leaf, and NULs, are damage, too. */
+int mime_decode_text(const struct mime_entity *leaf, char **ret_text, char **ret_reason);
 
 /* Appends the text of a leaf to its piece. Return: 0 or -ENOMEM. */
 int mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,

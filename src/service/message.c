@@ -197,20 +197,18 @@ static int add_attachment(struct message *message, const struct mime_entity *par
 static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_role role)
 {
     struct message_reading *reading = context;
-    const char *words = NULL;
     if (role == MIME_ATTACHMENT && reading->message != NULL)
         return add_attachment(reading->message, leaf);
     if (role == MIME_ATTACHMENT) {
         if (reading->skipped-- > 0)
             return 0;
-        int error =
-            mime_decode(leaf->header, leaf->body, false, &reading->bytes, &reading->bytes_len, &words);
+        int error = mime_decode(leaf, &reading->bytes, &reading->bytes_len, NULL);
         return error != 0 ? error : 1;
     }
     if (reading->message == NULL)
         return 0;
     _cleanup_free_ char *text = NULL;
-    int error = mime_decode_text(leaf, CHARSET_REPLACE, &text, &words);
+    int error = mime_decode_text(leaf, &text, NULL);
     return error != 0 ? error : mime_texts_add(&reading->texts, leaf, role, text);
 }
 

@@ -139,9 +139,8 @@ TEST(broken_grammar_is_read_and_reported)
 
 static int join_leaf(void *context, const struct mime_entity *leaf, enum mime_role role)
 {
-    const char *words = NULL;
     _cleanup_free_ char *text = NULL;
-    int error = role == MIME_ATTACHMENT ? 0 : mime_decode_text(leaf, CHARSET_REPLACE, &text, &words);
+    int error = role == MIME_ATTACHMENT ? 0 : mime_decode_text(leaf, &text, NULL);
     return text == NULL ? error : mime_texts_add(context, leaf, role, text);
 }
 
