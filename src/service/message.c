@@ -17,6 +17,7 @@
 #include "mail/address.h"
 #include "mail/date.h"
 #include "mail/draft.h"
+#include "mail/header_date.h"
 #include "mail/header_text.h"
 #include "mail/html_text.h"
 #include "mail/json_writer.h"
@@ -316,7 +317,7 @@ static int read_sender(struct span header, struct message *message)
 static int read_headers(struct span header, struct message *message)
 {
     struct span date = mime_find_field(header, "Date");
-    if (date_parse_header(date.bytes, date.len, &message->date_ms) != 0)
+    if (header_date_parse(date.bytes, date.len, &message->date_ms) != 0)
         message->date_ms = 0;
     message->bcc = json_array();
     _cleanup_json_ json_t *own_ids = NULL;

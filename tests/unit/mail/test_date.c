@@ -3,6 +3,7 @@
  * Dates are read in the forms that services and mail programs write, and refused in all others.
  */
 #include "mail/date.h"
+#include "mail/header_date.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -133,7 +134,7 @@ TEST(date_headers_of_mail_programs_are_read)
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         int64_t ms = 42;
-        if (date_parse_header(cases[i], strlen(cases[i]), &ms) != 0 || ms != INT64_C(1795169676000))
+        if (header_date_parse(cases[i], strlen(cases[i]), &ms) != 0 || ms != INT64_C(1795169676000))
             fail_msg("%s: %lld", cases[i], (long long)ms);
     }
 }
@@ -141,7 +142,7 @@ TEST(date_headers_of_mail_programs_are_read)
 static void assert_header(const char *text, int64_t expected_ms)
 {
     int64_t ms = 42;
-    assert_int_equal(date_parse_header(text, strlen(text), &ms), 0);
+    assert_int_equal(header_date_parse(text, strlen(text), &ms), 0);
     assert_int_equal(ms, expected_ms);
 }
 
@@ -173,14 +174,14 @@ TEST(headers_without_a_date_are_refused)
     };
     int64_t ms = 42;
     for (size_t i = 0; i < ARRAY_LEN(cases); i++)
-        if (date_parse_header(cases[i], strlen(cases[i]), &ms) != -EBADMSG || ms != 42)
+        if (header_date_parse(cases[i], strlen(cases[i]), &ms) != -EBADMSG || ms != 42)
             fail_msg("accepted: %s", cases[i]);
 
     char longest[2000];
     memset(longest, ' ', sizeof(longest));
     memcpy(longest, "Fri, 20 Nov 2026 10:14:36 +0000", 31);
-    assert_int_equal(date_parse_header(longest, 999, &ms), -EBADMSG);
-    assert_int_equal(date_parse_header(longest, 998, &ms), 0);
+    assert_int_equal(header_date_parse(longest, 999, &ms), -EBADMSG);
+    assert_int_equal(header_date_parse(longest, 998, &ms), 0);
 }
 
 TEST(a_written_date_is_read_again)
