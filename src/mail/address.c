@@ -341,8 +341,10 @@ static int read_comment(const char *start, const char *end, char **ret_text)
 
 struct list_reading {
     struct address_list *list;
-    const char *domain; /* appended to an address without "@"; if NULL, such an address is refused */
-    size_t left;        /* number of addresses and other items that the text may still have */
+    const char *domain;  /* appended to an address without "@"; if NULL, such an address is refused */
+    const char *closing; /* the last ";" of the text; NULL if there is none */
+    size_t left;         /* number of addresses and other items that the text may still have */
+    bool has_looked_for_closing;
     bool is_in_group;
 };
 
@@ -400,12 +402,26 @@ static int read_bare_item(struct list_reading *reading, const struct list_item *
     return error != 0 ? error : append_found(reading, &address, name);
 }
 
-/* Takes "name:". A group must have a name, and cannot contain a group. Its ";" may be missing. */
+/* Returns true if a later ";" can end a group that begins with this item. */
+static bool has_closing_semicolon(struct list_reading *reading, const struct list_item *item)
+{
+    struct list_item later = *item;
+    while (!reading->has_looked_for_closing && *later.end != '\0') {
+        scan_item(later.end + 1, &later);
+        if (*later.end == ';')
+            reading->closing = later.end;
+    }
+    reading->has_looked_for_closing = true;
+    return reading->closing > item->end;
+}
+
+/* Takes "name:". A group must have a name, and cannot contain a group. */
 static bool begin_group(struct list_reading *reading, const struct list_item *item)
 {
     _cleanup_strbuf_ struct strbuf phrase = STRBUF_INIT(SIZE_MAX / 2);
     bool has_at = false;
-    if (*item->end != ':' || item->is_damaged || reading->is_in_group || item->opening != NULL)
+    if (*item->end != ':' || item->is_damaged || reading->is_in_group || item->opening != NULL ||
+        !has_closing_semicolon(reading, item))
         return false;
     reading->is_in_group = read_phrase(item->start, item->end, &phrase, &has_at) > 0 && !has_at;
     return reading->is_in_group;

@@ -55,12 +55,11 @@ int address_list_append(struct address_list *list, const char *address, const ch
 
 /* Appends the addresses of an RFC 5322 address-list header value, folded or not. Also accepts the obsolete
  * forms of section 4.4, raw UTF-8 and windows-1252 in names, ";" for ",", and names with an "@" in them
- * ("a@x.example <b@x.example>"). Groups are flattened; the ";" at the end of a group may be missing. The name
- * of "a@x.example (Ann)" is Ann. An ambiguous text is refused. A local part alone is completed with "@" and
- * `domain`, which is not checked; it is refused if `domain` is NULL. Return: 0; -EBADMSG if some part is not
- * an address; -EMSGSIZE for more than ADDRESS_LIST_MAX addresses; -ENOMEM. `list` changes only on success. On
- * -EBADMSG, *ret_refused is that part, unfolded (the caller frees; NULL when out of memory). `ret_refused`
- * may be NULL. */
+ * ("a@x.example <b@x.example>"). Groups are flattened. The name of "a@x.example (Ann)" is Ann. An ambiguous
+ * text is refused. A local part alone is completed with "@" and `domain`, which is not checked; it is refused
+ * if `domain` is NULL. Return: 0; -EBADMSG if some part is not an address; -EMSGSIZE for more than
+ * ADDRESS_LIST_MAX addresses; -ENOMEM. `list` changes only on success. On -EBADMSG, *ret_refused is that
+ * part, unfolded (the caller frees; NULL when out of memory). `ret_refused` may be NULL. */
 int address_list_parse(struct address_list *list, const char *text, const char *domain, char **ret_refused);
 
 /* Receives the unchanged text of an item that is not an address, with the ";" after it, if any. A result
