@@ -49,78 +49,48 @@ static char *make_slug(const char *subject, size_t len)
     return g_utf8_normalize(strbuf_str(&slug), (gssize)slug.len, G_NORMALIZE_NFC);
 }
 
-static void append_slug(struct strbuf *name, const char *subject)
+char *file_name_slug(const char *subject)
 {
     g_autofree char *slug = make_slug(subject, strnlen(subject, SUBJECT_MAX_BYTES));
     const char *text = slug != NULL ? slug : "";
     size_t len = character_cut(text, strlen(text), FILE_NAME_SLUG_MAX_BYTES);
     while (len > 0 && text[len - 1] == '-')
         len--;
-    if (len == 0)
-        strbuf_append_str(name, "no-subject");
-    else
-        strbuf_append(name, text, len);
+    return len > 0 ? g_strndup(text, len) : g_strdup("no-subject");
 }
 
-/* Appends "20261120T101436Z". */
-static void append_date(struct strbuf *name, int64_t date_ms)
+/* Returns the first letters and digits of the key; of its digest if the key has too few. */
+static void shorten_key(const char *key, char ret_text[DIGEST_CHARS + 1])
 {
-    char text[32];
-    date_format(date_ms, text);
-    for (const char *c = text; *c != '.'; c++)
-        if (*c != '-' && *c != ':')
-            strbuf_append_char(name, *c);
-    strbuf_append_char(name, 'Z');
-}
-
-static void append_key(struct strbuf *name, const char *key)
-{
-    char usable[KEY_CHARS];
-    char digest[DIGEST_CHARS + 1];
     size_t len = 0;
-    for (const char *c = key; *c != '\0' && len < sizeof(usable); c++)
+    for (const char *c = key; *c != '\0' && len < KEY_CHARS; c++)
         if (g_ascii_isalnum(*c))
-            usable[len++] = *c;
-    if (len == sizeof(usable)) {
-        strbuf_append(name, usable, len);
-        return;
-    }
-    hash_sha256(key, strlen(key), digest);
-    strbuf_append(name, digest, KEY_CHARS);
-}
-
-char *file_name_slug(const char *subject)
-{
-    _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);
-    append_slug(&name, subject);
-    return strbuf_take(&name, NULL);
+            ret_text[len++] = *c;
+    if (len < KEY_CHARS)
+        hash_sha256(key, strlen(key), ret_text);
+    ret_text[KEY_CHARS] = '\0';
 }
 
 char *file_name_stem(bool has_date, int64_t date_ms, const char *subject, const char *key)
 {
-    _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);
-    if (has_date)
-        append_date(&name, date_ms);
-    else
-        strbuf_append_str(&name, "nodate");
-    strbuf_append_char(&name, '_');
-    append_slug(&name, subject != NULL ? subject : "");
-    strbuf_append_char(&name, '_');
-    append_key(&name, key);
-    return strbuf_take(&name, NULL);
+    char date[32];
+    char short_key[DIGEST_CHARS + 1];
+    g_autofree char *slug = file_name_slug(subject != NULL ? subject : "");
+    shorten_key(key, short_key);
+    if (!has_date)
+        return g_strdup_printf("nodate_%s_%s", slug, short_key);
+    date_format(date_ms, date); /* 2026-11-20T10:14:36.000Z */
+    return g_strdup_printf("%.4s%.2s%.5s%.2s%.2sZ_%s_%s", date, date + 5, date + 8, date + 14, date + 17,
+                           slug, short_key);
 }
 
 char *file_name_stem_unique(const char *stem, const char *key, unsigned int attempt)
 {
-    _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);
     char digest[DIGEST_CHARS + 1];
     hash_sha256(key, strlen(key), digest);
-    strbuf_append_str(&name, stem);
     if (attempt <= DIGEST_CHARS / KEY_CHARS)
-        strbuf_appendf(&name, "-%.*s", (int)(attempt * KEY_CHARS), digest);
-    else
-        strbuf_appendf(&name, "-%s-%u", digest, attempt);
-    return strbuf_take(&name, NULL);
+        return g_strdup_printf("%s-%.*s", stem, (int)(attempt * KEY_CHARS), digest);
+    return g_strdup_printf("%s-%s-%u", stem, digest, attempt);
 }
 
 bool file_name_is_text(const char *name)
@@ -224,8 +194,7 @@ char *file_name_numbered(const char *name, unsigned int number)
     int suffix_len = snprintf(suffix, sizeof(suffix), "-%u%s", number, extension);
     size_t stem_len =
         character_cut(name, (size_t)(extension - name), FILE_NAME_MAX_BYTES - (size_t)suffix_len);
-    char *numbered = NULL;
-    return asprintf(&numbered, "%.*s%s", (int)stem_len, name, suffix) < 0 ? NULL : numbered;
+    return g_strdup_printf("%.*s%s", (int)stem_len, name, suffix);
 }
 
 char *file_name_unnumbered(const char *name)
@@ -235,16 +204,14 @@ char *file_name_unnumbered(const char *name)
     while (digits > name && g_ascii_isdigit(digits[-1]))
         digits--;
     bool is_number = digits < extension && digits[0] != '0' && (extension - digits > 1 || digits[0] != '1');
-    char *unnumbered = NULL;
     if (!is_number || digits - name < 2 || digits[-1] != '-')
         return NULL;
-    return asprintf(&unnumbered, "%.*s%s", (int)(digits - 1 - name), name, extension) < 0 ? NULL : unnumbered;
+    return g_strdup_printf("%.*s%s", (int)(digits - 1 - name), name, extension);
 }
 
 char *file_name_shortened(const char *name, size_t max_bytes)
 {
     const char *extension = find_extension(name);
     size_t stem_len = character_cut(name, (size_t)(extension - name), max_bytes - strlen(extension));
-    char *shortened = NULL;
-    return asprintf(&shortened, "%.*s%s", (int)stem_len, name, extension) < 0 ? NULL : shortened;
+    return g_strdup_printf("%.*s%s", (int)stem_len, name, extension);
 }
