@@ -128,7 +128,7 @@ $(BUILD)/inboxfs-sendmail: $(call objects,$(filter-out src/sendmail/maildrop_mai
 	$(Q)$(CC) $(LDFLAGS) -o $@ $^ $(PKG_LIBS)
 
 # Never built with a sanitizer, which cannot look into a setgid program.
-$(BUILD)/inboxfs-maildrop: src/sendmail/maildrop_main.c $(addprefix src/base/,character.c descriptors.c file.c log.c random.c) \
+$(BUILD)/inboxfs-maildrop: src/sendmail/maildrop_main.c $(addprefix src/base/,character.c file.c log.c process.c random.c) \
                            src/sendmail/maildrop.h Makefile
 	@mkdir -p $(@D)
 	@echo "  LINK   $@"

@@ -6,22 +6,26 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <linux/netlink.h>
+#include <linux/rtnetlink.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/time.h>
+#include <sys/timerfd.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/descriptors.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/mountinfo.h"
@@ -30,7 +34,6 @@
 #include "fs/session.h"
 #include "fs/watch_helper.h"
 #include "mail_account.h"
-#include "network_watch.h"
 #include "options.h"
 #include "outbox/outbox.h"
 #include "outbox/writer_fate.h"
@@ -400,6 +403,51 @@ static void stop_and_close(struct daemon *daemon)
 
 /* ---------------------------------------------------------------- start and end */
 
+/* Discards one report or error (ENOBUFS if reports were lost). Does not read more reports, so that no flood
+ * of reports delays a signal. */
+static void discard_report(int fd)
+{
+    char report[8192];
+    while (read(fd, report, sizeof(report)) < 0 && errno == EINTR)
+        ;
+}
+
+/* Waits for one of these signals, which are blocked in all threads, and returns its number. Meanwhile
+ * refreshes `progress` unless it is NULL, and reports to the store when the route to the service may have
+ * changed: the kernel reports that an address or a route was added or removed (netlink, route(7)), or that
+ * the wall clock jumped, as it does when a machine wakes from a suspend (timerfd_create(2)). If signalfd(2)
+ * fails, only waits for the signals. */
+static int wait_for_signal(const sigset_t *ending, struct store *store, struct progress *progress)
+{
+    const struct sockaddr_nl address = {
+        .nl_family = AF_NETLINK,
+        .nl_groups = RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE | RTMGRP_IPV6_IFADDR | RTMGRP_IPV6_ROUTE,
+    };
+    /* The timer would expire in 2242; it serves only to be cancelled by a jump of the clock. */
+    const struct itimerspec never = {.it_value = {.tv_sec = (time_t)1 << 33}};
+    _cleanup_close_ int signals = signalfd(-1, ending, SFD_CLOEXEC | SFD_NONBLOCK);
+    _cleanup_close_ int netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, NETLINK_ROUTE);
+    _cleanup_close_ int timer = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
+    struct pollfd fds[] = {{signals, POLLIN, 0}, {netlink, POLLIN, 0}, {timer, POLLIN, 0}};
+    struct signalfd_siginfo ended;
+    bool is_bound = bind(netlink, (const struct sockaddr *)&address, sizeof(address)) == 0;
+    if (timerfd_settime(timer, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL) != 0 || !is_bound)
+        log_debug("a change of the network, or a suspend, is not noticed at once");
+    if (signals < 0)
+        return process_wait_for_ending_signal(ending);
+    while (read(signals, &ended, sizeof(ended)) != sizeof(ended)) {
+        if (progress != NULL)
+            progress_refresh(progress);
+        if (poll(fds, ARRAY_LEN(fds), progress != NULL ? PROGRESS_REFRESH_MS : -1) <= 0 ||
+            (fds[1].revents == 0 && fds[2].revents == 0))
+            continue;
+        discard_report(netlink);
+        discard_report(timer);
+        store_network_changed(store);
+    }
+    return (int)ended.ssi_signo;
+}
+
 static int serve(struct daemon *daemon, int ready_fd)
 {
     sigset_t ending;
@@ -415,7 +463,7 @@ static int serve(struct daemon *daemon, int ready_fd)
         /* The progress line would mix with the requests that -d shows. */
         struct progress progress = {.store = daemon->store, .outbox = daemon->outbox};
         bool has_progress = daemon->options->is_foreground && !daemon->options->is_debug && progress_begin();
-        int number = network_watch_until_signal(&ending, daemon->store, has_progress ? &progress : NULL);
+        int number = wait_for_signal(&ending, daemon->store, has_progress ? &progress : NULL);
         log_debug("ending on signal %d", number);
         notify_manager(daemon->manager, "STOPPING=1");
         if (has_progress)
@@ -448,7 +496,6 @@ static int daemon_run(const struct options *options)
     }
     error = serve(&daemon, ready_fd);
     free(daemon.manager);
-    free(daemon.inherited.numbers); /* not NULL if the start failed before the descriptors were closed */
     return error == 0 ? EXIT_SUCCESS : daemon.failure_status;
 }
 

@@ -18,7 +18,6 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/descriptors.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/strbuf.h"

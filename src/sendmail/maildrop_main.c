@@ -22,8 +22,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/descriptors.h"
 #include "base/file.h"
+#include "base/process.h"
 #include "base/random.h"
 #include "sendmail/maildrop.h"
 

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "base/cleanup.h"
-#include "base/descriptors.h"
 #include "base/log.h"
+#include "base/process.h"
 #include "sendmail/maildrop.h"
 #include "sendmail/sendmail.h"
 
