@@ -99,8 +99,7 @@ static const char *const tiers[] = {
 
 static int report_usage_error(const char *what)
 {
-    fprintf(stderr, "inboxd: %s\nTry 'inboxd --help'.\n", what);
-    return EXIT_USAGE;
+    return complain(EXIT_USAGE, "%s; try 'inboxd --help'", what);
 }
 
 /* take_once() and the next two functions return -1 to continue, or the exit status. */
@@ -264,34 +263,26 @@ static int run_deliver_command(const struct arguments *arguments)
 
 /* ---------------------------------------------------------------- the service */
 
-static void announce_http(const char *address)
+static void announce_door(enum service_protocol protocol, const char *address)
 {
+    static const char *const texts[] = {
+        [SERVICE_SMTP] = "SMTP on ", [SERVICE_LMTP] = "LMTP on ", [SERVICE_HTTP] = "listening on "};
+    bool is_http = protocol == SERVICE_HTTP;
+    bool is_url = is_http && strncmp(address, "unix:", 5) != 0;
     if (listener_accepts_other_machines(address))
-        fprintf(stderr,
-                "inboxd: warning: other machines can reach %s, and keys and mail cross the network in the "
-                "clear: put a proxy with TLS before it\n",
-                address);
-    printf("inboxd: listening on %s%s\n", strncmp(address, "unix:", 5) == 0 ? "" : "http://", address);
-}
-
-static void announce_mail(const char *protocol, const char *address)
-{
-    if (listener_accepts_other_machines(address))
-        fprintf(stderr, "inboxd: warning: other machines can reach %s, where anybody may hand in mail\n",
-                address);
-    printf("inboxd: %s on %s\n", protocol, address);
+        log_error("warning: other machines can reach %s, %s", address,
+                  is_http ? "and keys and mail cross the network in the clear: put a proxy with TLS before it"
+                          : "where anybody may hand in mail");
+    printf("inboxd: %s%s%s\n", texts[protocol], is_url ? "http://" : "", address);
 }
 
 /* Announces HTTP first, because programs wait for the first line. */
 static void announce(const struct service *service, const struct arguments *arguments)
 {
-    for (size_t i = 0; i < arguments->doors_len; i++)
-        if (arguments->doors[i].protocol == SERVICE_HTTP)
-            announce_http(service_address(service, i));
-    for (size_t i = 0; i < arguments->doors_len; i++)
-        if (arguments->doors[i].protocol != SERVICE_HTTP)
-            announce_mail(arguments->doors[i].protocol == SERVICE_SMTP ? "SMTP" : "LMTP",
-                          service_address(service, i));
+    for (int is_http = 1; is_http >= 0; is_http--)
+        for (size_t i = 0; i < arguments->doors_len; i++)
+            if ((arguments->doors[i].protocol == SERVICE_HTTP) == is_http)
+                announce_door(arguments->doors[i].protocol, service_address(service, i));
     fflush(stdout);
 }
 
