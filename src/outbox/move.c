@@ -378,25 +378,12 @@ static int accept_draft(struct moving_in *moving)
     return error;
 }
 
-/* Replaces the item that has the name; an answer replaces none. Returns -EEXIST if the name was free, but
- * another thread took it before it was reserved; the caller then tries again. */
-static int accept_under_name(struct moving_in *moving)
-{
-    struct renaming *renaming = &moving->renaming;
-    struct outbox *outbox = renaming->outbox;
-    int error = 0;
-    pthread_mutex_lock(&outbox->lock);
-    while (moving->reply_template == NULL && (error = claim_target_locked(renaming)) == -EAGAIN)
-        pthread_cond_wait(&outbox->changed, &outbox->lock);
-    pthread_mutex_unlock(&outbox->lock);
-    error = error != 0 ? error : accept_draft(moving);
-    claim_release(outbox, TAKE_PTR(renaming->target));
-    return error;
-}
-
+/* Replaces the item that has the name; an answer replaces none. Tries again if the name was free, but another
+ * thread took it before it was reserved. */
 static int hand_in(struct moving_in *moving)
 {
     struct renaming *renaming = &moving->renaming;
+    struct outbox *outbox = renaming->outbox;
     int error = item_check_name(renaming->to, renaming->new_name);
     if (error != 0)
         return reason_give(&renaming->reason, error, "the name cannot be used here");
@@ -404,9 +391,15 @@ static int hand_in(struct moving_in *moving)
     if (error != 0)
         return error;
     if (moving->kind == ITEM_ATTACHMENT)
-        outbox_hand_in_waiting(renaming->outbox);
+        outbox_hand_in_waiting(outbox);
     do {
-        error = accept_under_name(moving);
+        error = 0;
+        pthread_mutex_lock(&outbox->lock);
+        while (moving->reply_template == NULL && (error = claim_target_locked(renaming)) == -EAGAIN)
+            pthread_cond_wait(&outbox->changed, &outbox->lock);
+        pthread_mutex_unlock(&outbox->lock);
+        error = error != 0 ? error : accept_draft(moving);
+        claim_release(outbox, TAKE_PTR(renaming->target));
     } while (error == -EEXIST && !renaming->is_exclusive);
     return error;
 }
