@@ -322,19 +322,13 @@ int endpoint_email_attachment(struct request *request, struct reply *reply)
 static int mark_email(struct connection *turn, const char *id, bool mark, struct reply *reply)
 {
     _cleanup_statement_ struct statement statement = {0};
-    int error = query_first(turn, &statement, "SELECT record FROM emails WHERE id = ?", "s", id);
-    if (error != 0)
-        return error;
-    _cleanup_json_ json_t *record = column_json(statement.row, 0);
-    if (json_object_set_new(record, "user_mark_status", json_boolean(mark)) != 0)
-        return record == NULL ? -EUCLEAN : -ENOMEM;
-    bool is_valid = mark || strcmp(member_text(record, "status"), "valid") == 0;
-    _cleanup_free_ char *text = json_dumps(record, JSON_COMPACT);
-    if (text == NULL)
-        return -ENOMEM;
-    reply_json(reply, MHD_HTTP_OK, json_incref(record));
-    return query_execute(turn, "UPDATE emails SET record = ?, is_valid = ? WHERE id = ?", "sis", text,
-                         (int64_t)is_valid, id);
+    int error = query_first(turn, &statement,
+                            "UPDATE emails SET record = json_set(record, '$.user_mark_status', json(?)),"
+                            " is_valid = ? OR record ->> '$.status' IS 'valid' WHERE id = ? RETURNING record",
+                            "sis", mark ? "true" : "false", (int64_t)mark, id);
+    if (error == 0)
+        reply_json(reply, MHD_HTTP_OK, column_json(statement.row, 0));
+    return error;
 }
 
 int endpoint_email_mark(struct request *request, struct reply *reply)

@@ -13,6 +13,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "base/random.h"
+#include "base/secret_file.h"
 #include "mail/date.h"
 #include "service/service.h"
 #include "sql/query.h"
@@ -61,32 +62,30 @@ int keys_is_valid(struct database *database, const char *key)
 
 static const char file_name[] = "api-key";
 
-static int read_key(int dir_fd, char ret_key[API_KEY_SIZE])
+/* The caller frees the key with secret_free(). */
+static int read_key(int dir_fd, char **ret_key)
 {
-    char *text = NULL;
+    _cleanup_secret_ char *text = NULL;
     size_t len = 0;
-    int error = file_read_at(dir_fd, file_name, API_KEY_SIZE + 1, &text, &len);
+    int error = file_read_at(dir_fd, file_name, API_KEY_LENGTH + 2, &text, &len);
     if (error != 0)
         return error;
     text[strcspn(text, "\r\n")] = '\0';
-    error = is_well_formed(text) ? 0 : -EBADMSG;
-    if (error == 0)
-        memcpy(ret_key, text, API_KEY_SIZE);
-    explicit_bzero(text, len);
-    free(text);
-    return error;
+    if (!is_well_formed(text))
+        return -EBADMSG;
+    *ret_key = TAKE_PTR(text);
+    return 0;
 }
 
-static int make_key(int dir_fd, char ret_key[API_KEY_SIZE])
+/* The caller frees the key with secret_free(), on failure too. */
+static int make_key(int dir_fd, char **ret_key)
 {
-    char line[API_KEY_SIZE + 1];
-    int error = random_hex(ret_key, API_KEY_LENGTH / 2);
+    char *key = *ret_key = g_malloc0(API_KEY_SIZE);
+    int error = random_hex(key, API_KEY_LENGTH / 2);
     if (error != 0)
         return error;
-    snprintf(line, sizeof(line), "%s\n", ret_key);
-    error = file_replace_at(dir_fd, file_name, line, strlen(line), 0600);
-    explicit_bzero(line, sizeof(line));
-    return error;
+    _cleanup_secret_ char *line = g_strconcat(key, "\n", NULL);
+    return file_replace_at(dir_fd, file_name, line, strlen(line), 0600);
 }
 
 int keys_establish_first(struct database *database, int dir_fd)
@@ -99,26 +98,19 @@ int keys_establish_first(struct database *database, int dir_fd)
     error = query_integers(connection, &keys, 1, "SELECT count(*) FROM api_keys", "");
     if (error != 0 || keys > 0)
         return database_end_write(database, error);
-    char key[API_KEY_SIZE];
-    error = read_key(dir_fd, key);
+    _cleanup_secret_ char *key = NULL;
+    error = read_key(dir_fd, &key);
     if (error == -ENOENT || error == -EBADMSG)
-        error = make_key(dir_fd, key);
+        error = make_key(dir_fd, &key);
     if (error == 0)
         error = add_key(connection, key);
-    explicit_bzero(key, sizeof(key));
     return database_end_write(database, error);
 }
 
 int service_read_api_key(const char *data_dir, char **ret_key)
 {
     _cleanup_close_ int dir_fd = open(data_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (dir_fd < 0)
-        return -errno;
-    _cleanup_free_ char *key = malloc(API_KEY_SIZE);
-    int error = key != NULL ? read_key(dir_fd, key) : -ENOMEM;
-    if (error == 0)
-        *ret_key = TAKE_PTR(key);
-    return error;
+    return dir_fd < 0 ? -errno : read_key(dir_fd, ret_key);
 }
 
 /* ---------------------------------------------------------------- the commands */
