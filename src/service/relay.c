@@ -110,9 +110,7 @@ static void transfer_message(struct relay *relay, struct relay_transfer *message
     struct transfer *transfer = &message->base;
     transfer_init(transfer, &relay->outgoing.cancel, CONNECT_TIMEOUT_S, TIMEOUT_S);
     /* The address was checked when the email was sent, and cannot smuggle in another recipient. */
-    struct curl_slist *recipients = curl_slist_append(NULL, message->recipient);
-    if (recipients == NULL)
-        transfer->result = CURLE_OUT_OF_MEMORY;
+    transfer_append(transfer, message->recipient);
     TRANSFER_SET(transfer, CURLOPT_URL, relay->url);
     TRANSFER_SET(transfer, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
     TRANSFER_SET(transfer, CURLOPT_USE_SSL, relay->needs_tls ? (long)CURLUSESSL_ALL : (long)CURLUSESSL_NONE);
@@ -120,7 +118,7 @@ static void transfer_message(struct relay *relay, struct relay_transfer *message
         TRANSFER_SET(transfer, CURLOPT_USERPWD, relay->credentials);
     TRANSFER_SET(transfer, CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)ANSWER_TIMEOUT_S);
     TRANSFER_SET(transfer, CURLOPT_MAIL_FROM, message->sender);
-    TRANSFER_SET(transfer, CURLOPT_MAIL_RCPT, recipients);
+    TRANSFER_SET(transfer, CURLOPT_MAIL_RCPT, transfer->list);
     /* No length is set: libcurl counts the dots that it adds to the text, and would stop too early. */
     TRANSFER_SET(transfer, CURLOPT_UPLOAD, 1L);
     TRANSFER_SET(transfer, CURLOPT_READFUNCTION, on_read);
@@ -131,7 +129,6 @@ static void transfer_message(struct relay *relay, struct relay_transfer *message
     TRANSFER_SET(transfer, CURLOPT_WRITEDATA, message);
     set_result(message, transfer_perform(transfer), result);
     transfer_release(transfer);
-    curl_slist_free_all(recipients);
 }
 
 /* Sets the sender and the text. Return: 0; -ENOENT if there is no such email; -errno. */

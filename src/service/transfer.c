@@ -47,6 +47,16 @@ void transfer_init(struct transfer *transfer, struct cancel *cancel, long connec
 void transfer_release(struct transfer *transfer)
 {
     curl_easy_cleanup(transfer->easy);
+    curl_slist_free_all(transfer->list);
+}
+
+void transfer_append(struct transfer *transfer, const char *text)
+{
+    struct curl_slist *list = curl_slist_append(transfer->list, text);
+    if (list != NULL)
+        transfer->list = list;
+    else if (transfer->result == CURLE_OK)
+        transfer->result = CURLE_OUT_OF_MEMORY;
 }
 
 long transfer_perform(struct transfer *transfer)

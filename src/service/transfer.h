@@ -19,11 +19,15 @@ struct transfer {
     bool has_begun;        /* libcurl has connected (and logged in): a later failure is about this email */
     int64_t ending_ms;  /* how long the transfer may go on after a cancel; may be set during the transfer */
     int64_t give_up_ms; /* monotonic time at which a cancelled transfer ends; 0 before a cancel */
+    struct curl_slist *list; /* the recipients or headers; owned */
     char reason[CURL_ERROR_SIZE];
 };
 
 void transfer_init(struct transfer *transfer, struct cancel *cancel, long connect_timeout_s, long timeout_s);
 void transfer_release(struct transfer *transfer);
+
+/* Appends a copy of the text to the list. */
+void transfer_append(struct transfer *transfer, const char *text);
 
 /* Sets an option, unless an earlier one failed. */
 #define TRANSFER_SET(transfer, option, value)                                           \

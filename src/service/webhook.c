@@ -70,23 +70,16 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
     return size * count;
 }
 
-static struct curl_slist *make_headers(const char *secret, const char *body)
+static void add_headers(struct transfer *transfer, const char *secret, const char *body)
 {
     char line[128];
     char signature[65];
     hash_hmac_sha256(secret, strlen(secret), body, strlen(body), signature);
     snprintf(line, sizeof(line), WEBHOOK_SIGNATURE_HEADER ": %s", signature);
-    const char *const lines[] = {line, "Content-Type: application/json", "Expect:"};
-    struct curl_slist *headers = NULL;
-    for (size_t i = 0; i < ARRAY_LEN(lines); i++) {
-        struct curl_slist *longer = curl_slist_append(headers, lines[i]);
-        if (longer == NULL) {
-            curl_slist_free_all(headers);
-            return NULL;
-        }
-        headers = longer;
-    }
-    return headers;
+    transfer_append(transfer, line);
+    transfer_append(transfer, "Content-Type: application/json");
+    transfer_append(transfer, "Expect:");
+    TRANSFER_SET(transfer, CURLOPT_HTTPHEADER, transfer->list);
 }
 
 static void set_result(const struct webhook_transfer *transfer, long status, struct outgoing_result *result)
@@ -116,9 +109,7 @@ static void send_request(const struct webhook *webhook, const char *url, const c
     struct webhook_transfer request = {.webhook = webhook};
     struct transfer *transfer = &request.base;
     transfer_init(transfer, cancel, CONNECT_TIMEOUT_S, TIMEOUT_S);
-    struct curl_slist *headers = make_headers(webhook->secret, body);
-    if (headers == NULL)
-        transfer->result = CURLE_OUT_OF_MEMORY;
+    add_headers(transfer, webhook->secret, body);
     TRANSFER_SET(transfer, CURLOPT_PROTOCOLS_STR, "http,https");
     TRANSFER_SET(transfer, CURLOPT_FOLLOWLOCATION, 0L);
     TRANSFER_SET(transfer, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
@@ -129,10 +120,8 @@ static void send_request(const struct webhook *webhook, const char *url, const c
     TRANSFER_SET(transfer, CURLOPT_DEFAULT_PROTOCOL, "none"); /* else libcurl guesses the protocol */
     TRANSFER_SET(transfer, CURLOPT_POSTFIELDS, body);
     TRANSFER_SET(transfer, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
-    TRANSFER_SET(transfer, CURLOPT_HTTPHEADER, headers);
     set_result(&request, transfer_perform(transfer), result);
     transfer_release(transfer);
-    curl_slist_free_all(headers);
 }
 
 /* ---------------------------------------------------------------- an email */
