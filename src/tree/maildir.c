@@ -350,41 +350,25 @@ static int local_path(const struct tree *tree, uint64_t folder, const char *name
     return 0;
 }
 
-/* The state of a listing: the local files when the folder was opened. */
-struct local_files {
-    size_t len;
-    struct local_file {
-        char name[NAME_MAX + 1];
-        uint64_t shown_ino;
-        mode_t type;
-    } items[LOCAL_MAX];
-};
-
-/* The result is empty if `folder` cannot have local files, or never had any. Return: 0 or -errno. */
-static int list_local(const struct tree *tree, uint64_t folder, struct local_files *ret)
+/* Opens the folder on the disk that has the local files; NULL if `folder` cannot have any, or never had one.
+ * Return: 0 or -errno. */
+static int open_local(const struct tree *tree, uint64_t folder, DIR **ret_dir)
 {
-    const struct dirent *item;
     char path[LOCAL_PATH_SIZE];
-    ret->len = 0;
+    *ret_dir = NULL;
     if (!is_local(folder, ".") || local_path(tree, folder, "", path) != 0)
         return 0;
-    int fd = openat(tree->maildir->dir_fd, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    if (fd < 0)
-        return errno == ENOENT ? 0 : -errno;
-    _cleanup_closedir_ DIR *dir = fdopendir(fd);
-    if (dir == NULL) {
-        close(fd);
-        return -ENOMEM;
-    }
-    while (ret->len < LOCAL_MAX && (errno = 0, item = readdir(dir)) != NULL) {
-        if (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0)
-            continue;
-        struct local_file *local = &ret->items[ret->len++];
-        snprintf(local->name, sizeof(local->name), "%s", item->d_name);
-        local->shown_ino = draft_shown_ino(item->d_ino);
-        local->type = DTTOIF(item->d_type);
-    }
-    return ret->len < LOCAL_MAX ? -errno : 0;
+    *ret_dir = file_opendirat(tree->maildir->dir_fd, path);
+    return *ret_dir != NULL || errno == ENOENT ? 0 : -errno;
+}
+
+/* Returns the next local file of a folder that open_local() opened, or NULL. */
+static const struct dirent *next_local(DIR *dir)
+{
+    const struct dirent *item = dir != NULL ? readdir(dir) : NULL;
+    while (item != NULL && (strcmp(item->d_name, ".") == 0 || strcmp(item->d_name, "..") == 0))
+        item = readdir(dir);
+    return item;
 }
 
 /* ---------------------------------------------------------------- lookup */
@@ -519,13 +503,15 @@ static int lookup_announced(struct tree *tree, const struct tree_caller *caller,
 static int prepare_local(const struct tree *tree, uint64_t folder, const char *name, bool is_added,
                          char ret_path[LOCAL_PATH_SIZE])
 {
-    struct local_files names;
-    names.len = 0;
-    int error = is_added ? list_local(tree, folder, &names) : 0;
+    _cleanup_closedir_ DIR *dir = NULL;
+    size_t files = 0;
+    int error = open_local(tree, folder, &dir);
+    while (is_added && next_local(dir) != NULL)
+        files++;
     if (error == 0)
-        error = local_path(tree, folder, "", ret_path);
-    if (error != 0 || names.len >= LOCAL_MAX)
-        return error != 0 ? error : -ENOSPC;
+        error = files < LOCAL_MAX ? local_path(tree, folder, "", ret_path) : -ENOSPC;
+    if (error != 0)
+        return error;
     _cleanup_close_ int fd = file_open_dir(tree->maildir->dir_fd, ret_path);
     return fd < 0 ? fd : local_path(tree, folder, name, ret_path);
 }
@@ -654,35 +640,35 @@ static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
     if (error != 0)
         return error;
     dir->base.caching = holds_messages(dir->ino) ? TREE_CACHE_LASTING : TREE_CACHE_OPEN;
-    _cleanup_free_ struct local_files *names = g_new(struct local_files, 1);
-    error = list_local(tree, dir->ino, names);
-    if (error == 0)
-        dir->state = TAKE_PTR(names);
+    DIR *local;
+    error = open_local(tree, dir->ino, &local);
+    dir->state = local;
     return error;
 }
 
 static void release_maildir_dir(struct tree_dir *dir)
 {
-    free(dir->state);
+    DIR *local = dir->state;
+    cleanup_closedir(&local);
 }
 
-/* Passes the local files, which come first, since their number does not change during a listing. Returns
+/* Passes the local files. Their positions end at LOCAL_MAX, where those of the other entries begin. Returns
  * false if the buffer is full; otherwise *position becomes a position among the others, from 0 on. */
 static bool put_local(const struct tree_dir *dir, uint64_t *position)
 {
-    const struct local_files *names = dir->state;
-    for (; *position < names->len; ++*position) {
-        const struct local_file *item = &names->items[*position];
-        if (!dir_put_name(dir, item->name, item->shown_ino, item->type, *position + 1))
+    const struct dirent *item;
+    if (dir->state != NULL)
+        rewinddir(dir->state);
+    for (uint64_t i = 0; i < LOCAL_MAX && (item = next_local(dir->state)) != NULL; i++)
+        if (i >= *position &&
+            !dir_put_name(dir, item->d_name, draft_shown_ino(item->d_ino), DTTOIF(item->d_type), i + 1))
             return false;
-    }
-    *position -= names->len;
+    *position -= MIN(*position, (uint64_t)LOCAL_MAX);
     return true;
 }
 
 static int read_maildirs(struct tree_dir *dir, uint64_t position)
 {
-    size_t local = ((const struct local_files *)dir->state)->len;
     struct inbox_view view;
     struct tree_entry entry;
     uint64_t next;
@@ -690,7 +676,7 @@ static int read_maildirs(struct tree_dir *dir, uint64_t position)
         return 0;
     for (; store_list_inboxes(dir->base.tree->store, position, &view, &next, 1) == 1; position = next) {
         fill_part(dir->base.tree, &view, MAILDIR_PART_BOX, &entry);
-        if (!dir_put(dir, view.name, &entry, local + next))
+        if (!dir_put(dir, view.name, &entry, LOCAL_MAX + next))
             break;
     }
     return 0;
@@ -727,7 +713,6 @@ static void read_messages(const struct tree_dir *dir, enum maildir_folder folder
 
 static int read_maildir(struct tree_dir *dir, uint64_t position)
 {
-    size_t local = ((const struct local_files *)dir->state)->len;
     if (holds_messages(dir->ino))
         read_messages(dir, folder_of(dir->ino), position);
     if (!is_box(dir->ino) || !put_local(dir, &position))
@@ -736,7 +721,7 @@ static int read_maildir(struct tree_dir *dir, uint64_t position)
      * listed: notmuch(1) would take it for mail. */
     for (uint64_t i = position + MAILDIR_PART_CUR; i < ARRAY_LEN(part_names); i++)
         if (!dir_put_name(dir, part_names[i], part_ino(inbox_of(dir->ino), (enum maildir_part)i), S_IFDIR,
-                          i + 1 - MAILDIR_PART_CUR + local))
+                          i + 1 - MAILDIR_PART_CUR + LOCAL_MAX))
             break;
     return 0;
 }
