@@ -5,7 +5,6 @@
  * caller, and as an event, with its reason.
  */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,9 +42,7 @@ static int request_upsert(struct store *store, const char *request, struct cance
 static int refuse_edit(struct store *store, const char *name, const char *id, int error, const char *reason,
                        char **ret_reason)
 {
-    _cleanup_free_ char *path = NULL;
-    if (asprintf(&path, "inboxes/%s", name) < 0)
-        path = NULL;
+    g_autofree char *path = g_strdup_printf("inboxes/%s", name);
     index_notify_event(&store->index, EVENT_INBOX, path, id, reason);
     return reason_give(ret_reason, error, "%s", reason);
 }
@@ -247,11 +244,10 @@ static int refuse_mark(struct store *store, const struct email_view *email, cons
                        const char *reason, char **ret_reason)
 {
     struct inbox_view inbox;
-    _cleanup_free_ char *path = NULL;
-    if (store_get_inbox(store, email->inbox, &inbox) &&
-        asprintf(&path, "inboxes/%s/%s%s", inbox.name, email->is_quarantined ? ".invalid/" : "",
-                 email->name) < 0)
-        path = NULL;
+    g_autofree char *path = NULL;
+    if (store_get_inbox(store, email->inbox, &inbox))
+        path = g_strdup_printf("inboxes/%s/%s%s", inbox.name, email->is_quarantined ? ".invalid/" : "",
+                               email->name);
     index_notify_event(&store->index, EVENT_REFUSED, path, id, reason);
     return reason_give(ret_reason, error, "%s", reason);
 }

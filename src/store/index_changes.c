@@ -6,7 +6,6 @@
 #include "store/index_changes.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -108,9 +107,7 @@ static void notify_item(const struct index *index, const struct batch_item *item
                        returns ? STORE_RETURNED : changes[item->put]);
     if (inbox_name == NULL || item->entry.is_quarantined || (!item->is_new && item->put != INDEX_MOVED))
         return;
-    _cleanup_free_ char *path = NULL;
-    if (asprintf(&path, "inboxes/%s/%s", inbox_name, item->entry.name) < 0)
-        path = NULL;
+    g_autofree char *path = g_strdup_printf("inboxes/%s/%s", inbox_name, item->entry.name);
     index_notify_event(index, EVENT_MAIL, path, email_entry_id(&item->entry), NULL);
 }
 
@@ -446,8 +443,6 @@ enum {
     INBOX_TEXT_MAX_BYTES = 4 * 1024 * 1024
 };
 
-static const char no_name_id[] = "unknown";
-
 /* A change of an inbox, which is reported after the locks are released. */
 struct inbox_change {
     bool happened;
@@ -463,9 +458,10 @@ static void notify_inbox_change(const struct index *index, const struct inbox_ch
     if (!change->happened)
         return;
     index_notify_inbox(index, change->inbox, change->change);
-    _cleanup_free_ char *path = NULL;
-    if (change->is_announced && asprintf(&path, "inboxes/%s", change->name) >= 0)
-        index_notify_event(index, EVENT_INBOX, path, change->id, NULL);
+    if (!change->is_announced)
+        return;
+    g_autofree char *path = g_strdup_printf("inboxes/%s", change->name);
+    index_notify_event(index, EVENT_INBOX, path, change->id, NULL);
 }
 
 /* After an error the row is written again with the next emails. */
@@ -547,6 +543,11 @@ static int put_record_locked(struct index *index, struct inbox *inbox, const str
     return 0;
 }
 
+static struct inbox *find_inbox(const struct index *index, const char *id, enum inbox_origin origin)
+{
+    return origin == INBOX_OF_NO_NAME ? index->inboxes.of_no_name : inbox_table_find_id(&index->inboxes, id);
+}
+
 int index_put_inbox(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
                     uint32_t listing, uint32_t *ret_number)
 {
@@ -555,12 +556,12 @@ int index_put_inbox(struct index *index, const struct inbox_record *record, enum
     if (strlen(record->id) > INBOX_TEXT_MAX_BYTES || record->json_len > INBOX_TEXT_MAX_BYTES)
         return -EMSGSIZE;
     pthread_mutex_lock(&index->write_lock);
-    struct inbox *inbox = inbox_table_find_id(&index->inboxes, record->id);
-    if (inbox == NULL || inbox->row.is_gone || origin != INBOX_FROM_MAIL) {
+    struct inbox *inbox = find_inbox(index, record->id, origin);
+    if (inbox == NULL || inbox->row.is_gone || origin > INBOX_FROM_MAIL) {
         _cleanup_free_ char *name =
             inbox_table_choose_name(&index->inboxes, inbox, record->id, record->address);
         error = name == NULL ? -ENOMEM : put_record_locked(index, inbox, record, origin, name, &change);
-        inbox = inbox_table_find_id(&index->inboxes, record->id);
+        inbox = find_inbox(index, record->id, origin);
     }
     if (error == 0) {
         inbox->seen_in = listing != 0 ? listing : index->last_listing;
@@ -575,22 +576,11 @@ int index_put_inbox(struct index *index, const struct inbox_record *record, enum
 
 int index_put_inbox_of_no_name(struct index *index, uint32_t *ret_number)
 {
-    struct inbox_change change = {0};
-    int error = 0;
-    pthread_mutex_lock(&index->write_lock);
-    struct inbox *inbox = index->inboxes.of_no_name;
-    if (inbox == NULL || inbox->row.is_gone) {
-        struct inbox_record record = {0};
-        _cleanup_free_ char *name = inbox_table_choose_name(&index->inboxes, inbox, no_name_id, NULL);
-        error = name == NULL ? -ENOMEM : inbox_record_from_id(no_name_id, &record);
-        if (error == 0)
-            error = put_record_locked(index, inbox, &record, INBOX_OF_NO_NAME, name, &change);
-        inbox_record_release(&record);
-    }
+    struct inbox_record record = {0};
+    int error = inbox_record_from_id("unknown", &record);
     if (error == 0)
-        *ret_number = index->inboxes.of_no_name->row.number;
-    pthread_mutex_unlock(&index->write_lock);
-    notify_inbox_change(index, &change);
+        error = index_put_inbox(index, &record, INBOX_OF_NO_NAME, 0, ret_number);
+    inbox_record_release(&record);
     return error;
 }
 

@@ -90,9 +90,10 @@ bool index_has_key_in_named_inbox(struct index *index, const char *key);
 
 /* ---------------------------------------------------------------- inboxes */
 
-/* Adds or updates an inbox. `listing`: number of the list that has it, or 0. The origin INBOX_FROM_MAIL does
- * not update a known inbox. `ret_number` may be NULL. Return: 0; -EMSGSIZE when the record is too long;
- * -EDQUOT as index_check_room_locked(); -ENOMEM; -EBADMSG when there are too many inboxes. */
+/* Adds or updates an inbox. `listing`: number of the list that has it, or 0. The origins INBOX_FROM_MAIL and
+ * INBOX_OF_NO_NAME do not update a known inbox. `ret_number` may be NULL. Return: 0; -EMSGSIZE when the
+ * record is too long; -EDQUOT as index_check_room_locked(); -ENOMEM; -EBADMSG when there are too many
+ * inboxes. */
 int index_put_inbox(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
                     uint32_t listing, uint32_t *ret_number);
 
