@@ -56,11 +56,10 @@ int email_head_read(const char *json, size_t len, struct email_head *ret_head)
 {
     _cleanup_json_ json_t *object = NULL;
     int error = json_value_read(json, len, 0, &object);
-    if (error == 0 && !json_is_object(object))
-        error = -EBADMSG;
-    _cleanup_email_head_ struct email_head head = {0};
-    if (error == 0)
-        error = read_addresses(json_object_get(object, "from_address"), &head.from);
+    if (error != 0 || !json_is_object(object))
+        return error != 0 ? error : -EBADMSG;
+    struct email_head head = {.subject = g_strdup(json_value_text(json_object_get(object, "subject")))};
+    error = read_addresses(json_object_get(object, "from_address"), &head.from);
     if (error == 0)
         error = read_addresses(json_object_get(object, "to_addresses"), &head.to);
     if (error == 0)
@@ -68,11 +67,10 @@ int email_head_read(const char *json, size_t len, struct email_head *ret_head)
     if (error == 0)
         error = read_addresses(json_object_get(object, "reply_to_addresses"), &head.reply_to);
     if (error != 0)
-        return error;
-    head.subject = g_strdup(json_value_text(json_object_get(object, "subject")));
-    *ret_head = head;
-    head = (struct email_head){0};
-    return 0;
+        email_head_release(&head);
+    else
+        *ret_head = head;
+    return error;
 }
 
 void email_head_release(struct email_head *head)

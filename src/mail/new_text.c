@@ -23,6 +23,8 @@ static const struct {
     const char *name;
     const char *pattern;
 } parts[] = {
+    {"<SEPARATOR>", "<MARKS><RULE>[-_=\\s*]*<ORIGINAL>.*<RULE><MARKS>$"},
+    {"<REPLY_LINE>", "(?=.{0,120}$)<MARKS>(?=[#*_=-]{2}|.*<ANSWER>).*<ABOVE>"},
     {"<IS_MARKED>", "(?=.*(?:<COLON>|<RULE>)<MARKS>$)"},
     {"<IS_DATED>", "(?=[-*:\\s]*(?:<OPENING>|(?:[^ ]* )?\\d)(?=.*\\d)(?=.*(?:<TIME>|@)))"},
     {"<HAS_SENDER>", "(?=.*@.*>[-*:\\s]*$)"},
@@ -124,8 +126,7 @@ enum line_kind {
 
 static const char *const line_patterns[LINE_KINDS] = {
     [LINE_FORWARD] = "(?i)[-_=\\s*]*<FORWARDED>.*(?:<RULE>|:)<MARKS>$",
-    [LINE_HISTORY] = "(?i)(?:<MARKS><RULE>[-_=\\s*]*<ORIGINAL>.*<RULE><MARKS>$|"
-                     "(?=.{0,120}$)<MARKS>(?=[#*_=-]{2}|.*<ANSWER>).*<ABOVE>)",
+    [LINE_HISTORY] = "(?i)(?:<SEPARATOR>|<REPLY_LINE>)",
     [LINE_TIME] = "<MARKS><DATE><MARKS><COLON>.*<TIME>",
     [LINE_DATE] = "<MARKS><DATE><MARKS><COLON>",
     [LINE_FROM] = "<MARKS><FROM><MARKS><COLON>",
