@@ -270,10 +270,10 @@ static void write_used_alone(struct content_cache *content)
 static void note_use(struct content_cache *content, int64_t key, int64_t used_s, bool is_passing)
 {
     int64_t age_s = (int64_t)time(NULL) - used_s;
-    if (age_s >= 0 && age_s < (is_passing ? AGAIN_INTERVAL_S : USE_INTERVAL_S))
-        return;
     if (content_cache_must_write(content))
         write_used_alone(content);
+    if (age_s >= 0 && age_s < (is_passing ? AGAIN_INTERVAL_S : USE_INTERVAL_S))
+        return;
     LOCK_GUARD(&content->lock);
     if (content->used_len < CONTENT_USED_MAX)
         content->used[content->used_len++] = key;

@@ -601,10 +601,16 @@ static void follow_reader(struct contents *contents, const struct content_reques
 
 /* ---------------------------------------------------------------- reading */
 
+/* Returns -EINTR, too, if `cancel` is set and the part must be fetched, or the cache must write first. */
 static int get_part(struct contents *contents, const struct content_request *request, struct cancel *cancel,
                     struct store_content **ret_content)
 {
+    bool must_not_wait = cancel_is_set(cancel);
+    if (must_not_wait && content_cache_must_write(&contents->cache))
+        return -EINTR;
     bool is_missing = load_part(contents, request, ret_content) != 0;
+    if (is_missing && must_not_wait)
+        return -EINTR;
     follow_reader(contents, request, is_missing);
     int error = is_missing ? fetch_part(contents, request, cancel, ret_content) : 0;
     /* The service may have lost its content since the last probe. */

@@ -367,6 +367,30 @@ TEST(an_interrupted_reader_leaves_the_transfer_to_others)
     fixture_release(&fixture);
 }
 
+/* The thread that reads the device must not wait for the service (fs/request_loop.h). */
+TEST(a_read_with_a_set_cancel_gets_content_from_the_cache_alone)
+{
+    struct store_fixture fixture;
+    struct cancel cancel;
+    struct store_content *content;
+    set_up(&fixture, 6);
+    start_and_sync(&fixture);
+    await(has_all, &fixture);
+    assert_text(&fixture, "00000003-in-1", "body 3");
+    fixture_restart(&fixture);
+    cancel_init(&cancel);
+    cancel_set(&cancel);
+    unsigned int before = fake_service_count(fixture.fake, FAKE_GET_CONTENT);
+    assert_int_equal(store_content_get(fixture.store, find(&fixture, "00000003-in-1"), &cancel, &content), 0);
+    store_content_unref(content);
+    assert_int_equal(store_content_get(fixture.store, find(&fixture, "00000002-in-1"), &cancel, &content),
+                     -EINTR);
+    fixture_close(&fixture); /* ends queued transfers */
+    assert_int_equal(fake_service_count(fixture.fake, FAKE_GET_CONTENT), before);
+    cancel_release(&cancel);
+    fixture_release(&fixture);
+}
+
 struct ending {
     struct store_fixture *fixture;
     atomic_bool is_over;
