@@ -164,6 +164,11 @@ const struct node_ops email_ops = {.get = get_email, .open = open_email, .answer
 
 /* ---------------------------------------------------------------- inbox.json */
 
+static uint32_t inbox_of(uint64_t ino)
+{
+    return (uint32_t)node_number(ino);
+}
+
 /*
  * Written bytes are collected. At a close the text is sent to the service, if it is one complete JSON value.
  *
@@ -242,7 +247,7 @@ static void release_inbox(struct tree_handle *handle)
     free(inbox);
 }
 
-static int open_record(struct tree *tree, const struct tree_caller *caller, uint32_t number, int flags,
+static int open_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
                        struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
@@ -255,13 +260,13 @@ static int open_record(struct tree *tree, const struct tree_caller *caller, uint
     _cleanup_free_ char *json = NULL;
     _cleanup_close_ int fd = memfd_create("inbox.json", MFD_CLOEXEC);
     size_t len = 0;
-    int error = fd < 0 ? -errno : store_read_inbox(tree->store, number, &json, &len);
+    int error = fd < 0 ? -errno : store_read_inbox(tree->store, inbox_of(ino), &json, &len);
     if (error == 0 && (flags & O_TRUNC) == 0)
         error = file_pwrite_all(fd, json, len, 0);
     if (error != 0)
         return error;
     struct inbox_handle *inbox = handle_new(tree, &ops, sizeof(*inbox), flags);
-    inbox->inbox = number;
+    inbox->inbox = inbox_of(ino);
     if ((flags & O_ACCMODE) != O_RDONLY && caller->pid > 0)
         inbox->opener = writer_process(caller->pid);
     inbox->fd = TAKE_FD(fd);
@@ -269,6 +274,31 @@ static int open_record(struct tree *tree, const struct tree_caller *caller, uint
     *ret_handle = &inbox->base;
     return 0;
 }
+
+static int get_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                      struct tree_entry *ret)
+{
+    struct inbox_view view;
+    if (!store_get_inbox(tree->store, inbox_of(ino), &view))
+        return -ENOENT;
+    entry_fill(tree, ino, S_IFREG | 0600, view.json_len, timespec_of_ms(view.record_ms), LASTING_NAME, ret);
+    return 0;
+}
+
+/* The file can be truncated only through an open file. */
+static int set_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                      struct tree_handle *handle, const struct tree_change *change)
+{
+    return handle == NULL || handle->ops->set_size == NULL ? -EPERM
+                                                           : set_inbox_size(handle, caller, change->size);
+}
+
+const struct node_ops inbox_record_ops = {
+    .get = get_record,
+    .open = open_record,
+    .ignored_changes = TREE_SET_WITHOUT_SIZE,
+    .set_attributes = set_record,
+};
 
 /* ---------------------------------------------------------------- index.jsonl */
 
@@ -293,15 +323,15 @@ static void release_index(struct tree_handle *handle)
 
 /* The kernel must not cache index.jsonl: programs that opened the file before and after new mail read
  * different lists. */
-static int open_index_jsonl(struct tree *tree, const struct tree_caller *caller, uint32_t inbox, int flags,
-                            struct tree_handle **ret_handle)
+static int open_index(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                      struct tree_handle **ret_handle)
 {
     static const struct handle_ops ops = {
         .caching = TREE_CACHE_NONE, .read = read_index, .release = release_index};
     if (!handle_is_for_reading(flags))
         return -EACCES;
     struct store_jsonl *lines;
-    int error = store_jsonl_new(tree->store, inbox, &lines);
+    int error = store_jsonl_new(tree->store, inbox_of(ino), &lines);
     if (error != 0)
         return error;
     struct index_handle *index = handle_new(tree, &ops, sizeof(*index), flags);
@@ -310,91 +340,20 @@ static int open_index_jsonl(struct tree *tree, const struct tree_caller *caller,
     return 0;
 }
 
-/* ---------------------------------------------------------------- both files of an inbox */
-
-struct inbox_file {
-    const char *name;
-    mode_t mode;
-    unsigned int lasting;
-    blksize_t block_bytes; /* 0: the default */
-    bool follows_mail;     /* size and time depend on the emails; else on the inbox's record */
-    int (*open)(struct tree *tree, const struct tree_caller *caller, uint32_t inbox, int flags,
-                struct tree_handle **ret_handle);
-};
-
-static const struct inbox_file files[] = {
-    {.name = "inbox.json", .mode = 0600, .lasting = LASTING_NAME, .open = open_record},
-    {.name = "index.jsonl",
-     .mode = 0444,
-     .lasting = LASTING,
-     .block_bytes = INDEX_BLOCK_BYTES,
-     .follows_mail = true,
-     .open = open_index_jsonl},
-};
-
-enum {
-    FILE_BITS = 3
-};
-
-static uint64_t file_ino(uint32_t inbox, size_t row)
-{
-    return node_ino(NODE_INBOX_FILE, (uint64_t)inbox << FILE_BITS | row);
-}
-
-/* Finds the file and its inbox. Returns NULL if the inode is of no such file, or the inbox is gone. */
-static const struct inbox_file *find_file(struct tree *tree, uint64_t ino, struct inbox_view *ret_view)
-{
-    size_t row = node_number(ino) & ((1U << FILE_BITS) - 1);
-    bool is_there = row < ARRAY_LEN(files) &&
-                    store_get_inbox(tree->store, (uint32_t)(node_number(ino) >> FILE_BITS), ret_view);
-    return is_there ? &files[row] : NULL;
-}
-
-static int get_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
+static int get_index(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
+                     struct tree_entry *ret)
 {
     struct inbox_view view;
-    const struct inbox_file *file = find_file(tree, ino, &view);
-    if (file == NULL)
+    if (!store_get_inbox(tree->store, inbox_of(ino), &view))
         return -ENOENT;
-    uint64_t size = file->follows_mail ? view.jsonl_bytes : view.json_len;
-    int64_t changed_ms = file->follows_mail ? view.changed_ms : view.record_ms;
-    entry_fill(tree, ino, S_IFREG | file->mode, size, timespec_of_ms(changed_ms), file->lasting, ret);
-    if (file->block_bytes != 0)
-        ret->attributes.stat.st_blksize = file->block_bytes;
+    entry_fill(tree, ino, S_IFREG | 0444, view.jsonl_bytes, timespec_of_ms(view.changed_ms), LASTING, ret);
+    ret->attributes.stat.st_blksize = INDEX_BLOCK_BYTES;
     return 0;
 }
 
-static int open_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
-                     struct tree_handle **ret_handle)
-{
-    struct inbox_view view;
-    const struct inbox_file *file = find_file(tree, ino, &view);
-    return file == NULL ? -ENOENT : file->open(tree, caller, view.number, flags, ret_handle);
-}
-
-/* inbox.json can be truncated only through an open file. Programs that copy finally set mode, times and
- * owner, which succeeds without effect: after an error some would copy again. */
-static int set_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                    struct tree_handle *handle, const struct tree_change *change)
-{
-    struct inbox_view view;
-    const struct inbox_file *file = find_file(tree, ino, &view);
-    bool is_writable = file == NULL || (file->mode & 0200) != 0;
-    if (is_writable && (change->fields & TREE_SET_SIZE) == 0)
-        return 0;
-    return node_set_size(caller, handle, change, is_writable ? -EPERM : -EACCES);
-}
-
-const struct node_ops inbox_file_ops = {.get = get_file, .open = open_file, .set_attributes = set_file};
+const struct node_ops inbox_index_ops = {.get = get_index, .open = open_index};
 
 /* ---------------------------------------------------------------- .invalid/ */
-
-static const char invalid_name[] = ".invalid";
-
-static uint32_t inbox_of(uint64_t ino)
-{
-    return (uint32_t)node_number(ino);
-}
 
 static int get_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                       struct tree_entry *ret)
@@ -422,10 +381,19 @@ static int lookup_in_invalid(struct tree *tree, const struct tree_caller *caller
     return 0;
 }
 
-/* Positions in an inbox: the files, .invalid/, the records of all emails, the folders of all emails. The last
+/* The entries of an inbox beside its emails, in the order of the listing. */
+static const struct {
+    const char *name;
+    enum node_kind kind;
+} fixed_entries[] = {
+    {"inbox.json", NODE_INBOX_RECORD},
+    {"index.jsonl", NODE_INBOX_INDEX},
+    {".invalid", NODE_INVALID},
+};
+
+/* Positions in an inbox: the fixed entries, the records of all emails, the folders of all emails. The last
  * two add positions of the store, which never reach POSITION_FOLDERS. */
-#define POSITION_INVALID ARRAY_LEN(files)
-#define POSITION_EMAILS (POSITION_INVALID + 1)
+#define POSITION_EMAILS ARRAY_LEN(fixed_entries)
 #define POSITION_FOLDERS (UINT64_C(1) << 40)
 
 /* Passes an entry for each email, beginning at `position` of the store. `first`: POSITION_EMAILS for records,
@@ -504,11 +472,9 @@ static int lookup_in_inbox(struct tree *tree, const struct tree_caller *caller, 
 {
     uint32_t inbox = inbox_of(folder);
     struct email_view view;
-    for (size_t i = 0; i < ARRAY_LEN(files); i++)
-        if (strcmp(name, files[i].name) == 0)
-            return get_file(tree, caller, file_ino(inbox, i), ret);
-    if (strcmp(name, invalid_name) == 0)
-        return get_invalid(tree, caller, node_ino(NODE_INVALID, inbox), ret);
+    for (size_t i = 0; i < ARRAY_LEN(fixed_entries); i++)
+        if (strcmp(name, fixed_entries[i].name) == 0)
+            return node_get(tree, caller, node_ino(fixed_entries[i].kind, inbox), ret);
     if (store_find_email(tree->store, inbox, name, &view))
         fill_email(tree, &view, ret);
     else if (!email_folder_find(tree, inbox, name, ret))
@@ -520,13 +486,10 @@ static int lookup_in_inbox(struct tree *tree, const struct tree_caller *caller, 
 static int read_inbox_dir(struct tree_dir *dir, uint64_t position)
 {
     struct tree_entry entry;
-    uint32_t inbox = inbox_of(dir->ino);
     for (; position < POSITION_EMAILS; position++) {
-        bool is_file = position < POSITION_INVALID;
-        uint64_t ino = is_file ? file_ino(inbox, position) : node_ino(NODE_INVALID, inbox);
-        const char *name = is_file ? files[position].name : invalid_name;
+        uint64_t ino = node_ino(fixed_entries[position].kind, inbox_of(dir->ino));
         if (node_get(dir->base.tree, &no_caller, ino, &entry) == 0 &&
-            !dir_put(dir, name, &entry, position + 1))
+            !dir_put(dir, fixed_entries[position].name, &entry, position + 1))
             return 0;
     }
     if (position < POSITION_FOLDERS && !put_emails(dir, POSITION_EMAILS, position - POSITION_EMAILS))
@@ -617,22 +580,15 @@ const char *inboxes_exchange_name(struct tree *tree, uint32_t inbox, const char 
     return before != NULL && (name == NULL || strcmp(before, name) != 0) ? before : NULL;
 }
 
-static void notify_files(struct tree *tree, uint32_t inbox, bool follow_mail)
-{
-    for (size_t i = 0; i < ARRAY_LEN(files); i++)
-        if (files[i].follows_mail == follow_mail)
-            notify_changed(tree, file_ino(inbox, i));
-}
-
 void inbox_notify_mail(struct tree *tree, uint32_t inbox)
 {
     notify_changed(tree, node_ino(NODE_INVALID, inbox));
     notify_changed(tree, node_ino(NODE_INBOX, inbox));
-    notify_files(tree, inbox, true);
+    notify_changed(tree, node_ino(NODE_INBOX_INDEX, inbox));
 }
 
 void inbox_notify(struct tree *tree, uint32_t inbox)
 {
     inbox_notify_mail(tree, inbox);
-    notify_files(tree, inbox, false);
+    notify_changed(tree, node_ino(NODE_INBOX_RECORD, inbox));
 }

@@ -441,8 +441,6 @@ static int open_receipt(struct tree *tree, const struct tree_caller *caller, uin
     return handle_open_text(tree, flags, strbuf_take(&text, NULL), len, ret_handle);
 }
 
-/* install(1) and cp -p set mode and owner by path after the close, when the mail may already be sent. So both
- * succeed without effect. */
 static int set_item(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                     struct tree_handle *handle, const struct tree_change *change)
 {
@@ -458,8 +456,19 @@ static int set_item(struct tree *tree, const struct tree_caller *caller, uint64_
     return error;
 }
 
-const struct node_ops item_ops = {.get = get_item, .open = open_item, .set_attributes = set_item};
-const struct node_ops settled_item_ops = {.get = get_item, .open = open_item, .set_attributes = set_item};
+/* install(1) and cp -p set mode and owner by path after the close, when the mail may already be sent. */
+const struct node_ops item_ops = {
+    .get = get_item,
+    .open = open_item,
+    .ignored_changes = TREE_SET_MODE | TREE_SET_UID | TREE_SET_GID,
+    .set_attributes = set_item,
+};
+const struct node_ops settled_item_ops = {
+    .get = get_item,
+    .open = open_item,
+    .ignored_changes = TREE_SET_MODE | TREE_SET_UID | TREE_SET_GID,
+    .set_attributes = set_item,
+};
 const struct node_ops receipt_ops = {.get = get_item, .open = open_receipt};
 
 /* ---------------------------------------------------------------- names made and removed */
@@ -609,14 +618,6 @@ static int rename_into_folder(struct tree *tree, const struct tree_caller *calle
 
 /* ---------------------------------------------------------------- the folders' operations */
 
-/* Programs that copy into the folder finally set its mode, owner and times. These calls succeed without
- * effect: after an error some programs would copy again. */
-static int set_outbox_folder(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
-                             struct tree_handle *handle, const struct tree_change *change)
-{
-    return (change->fields & TREE_SET_SIZE) == 0 ? 0 : node_set_size(caller, handle, change, -EACCES);
-}
-
 static int wait_until_settled(struct tree *tree, const struct tree_caller *caller, uint64_t folder)
 {
     return outbox_wait_settled(tree->outbox, folder_of(folder), caller->pid, caller->cancel);
@@ -626,7 +627,7 @@ const struct node_ops outbox_folder_ops = {
     .mode = S_IFDIR | 0700,
     .lasting = LASTING_NAME,
     .changed_ms = folder_changed_ms,
-    .set_attributes = set_outbox_folder,
+    .ignored_changes = TREE_SET_WITHOUT_SIZE,
     .lookup = lookup_item,
     .open_dir = open_items,
     .read_dir = read_items,

@@ -93,16 +93,6 @@ int node_get(struct tree *tree, const struct tree_caller *caller, uint64_t ino, 
 
 /* ---------------------------------------------------------------- changes and listings */
 
-int node_set_size(const struct tree_caller *caller, struct tree_handle *handle,
-                  const struct tree_change *change, int size_error)
-{
-    if (change->fields != TREE_SET_SIZE)
-        return -EPERM;
-    if (handle == NULL || handle->ops->set_size == NULL)
-        return size_error;
-    return handle->ops->set_size(handle, caller, change->size);
-}
-
 bool node_takes_rename_flags(unsigned int flags)
 {
     return (flags & ~(unsigned int)RENAME_NOREPLACE) == 0;

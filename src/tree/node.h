@@ -40,7 +40,8 @@
     KIND(CONTROL, control)               /* ctl */                                                          \
     KIND(INBOXES, inboxes)               /* inboxes/ */                                                     \
     KIND(INBOX, inbox)                   /* inboxes/ADDRESS/: the store's number of the inbox */            \
-    KIND(INBOX_FILE, inbox_file)         /* inbox.json and so on: as INBOX, with a row of inboxes.c */      \
+    KIND(INBOX_RECORD, inbox_record)     /* inbox.json: as INBOX */                                         \
+    KIND(INBOX_INDEX, inbox_index)       /* index.jsonl: as INBOX */                                        \
     KIND(INVALID, invalid)               /* .invalid/: as INBOX */                                          \
     KIND(EMAIL, email)                   /* the record of an email: the store's number of the email */      \
     KIND(EMAIL_FOLDER, email_folder)     /* the folder of an email, and all in it: email_folder.c */        \
@@ -150,6 +151,10 @@ void node_email_folder_name(const struct email_view *view, char *ret_name, size_
 
 /* ---------------------------------------------------------------- operations */
 
+enum {
+    TREE_SET_WITHOUT_SIZE = TREE_SET_MODE | TREE_SET_UID | TREE_SET_GID | TREE_SET_TIMES
+};
+
 struct tree_dir;
 
 /* For the tree's own calls: no process, and no cancel. */
@@ -171,7 +176,11 @@ struct node_ops {
     int64_t (*changed_ms)(const struct tree *tree, uint64_t ino); /* NULL: the time of the mount */
     /* Gives lookups back. NULL if lookups are not counted. */
     void (*forget)(struct tree *tree, uint64_t ino, uint64_t lookups);
-    /* `change` has at least one field. If NULL: node_set_size() with -EACCES. */
+    /* TREE_SET_… flags of changes that succeed without effect: programs that copy finally set mode, owner and
+     * times, and after an error some would copy again. */
+    unsigned int ignored_changes;
+    /* `change` has at least one field, and none of `ignored_changes`. If NULL: sets the size of an open file;
+     * -EACCES for a size without an open file that takes a size; -EPERM for other attributes. */
     int (*set_attributes)(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                           struct tree_handle *handle, const struct tree_change *change);
     /* NULL: -EISDIR for a folder, -ELOOP for a link, else -ENOENT. */
@@ -223,11 +232,6 @@ const struct node_ops *node_ops_of(uint64_t ino);
 
 /* Fills the node's entry in. Return: 0; -ENOENT when the node is gone or never existed; another -errno. */
 int node_get(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret);
-
-/* Sets the size of an open file. Return: the result of the handle's set_size; `size_error` when there is no
- * handle, or it has no set_size; -EPERM when other attributes are to change. */
-int node_set_size(const struct tree_caller *caller, struct tree_handle *handle,
-                  const struct tree_change *change, int size_error);
 
 /* Returns true if the flags of a rename are RENAME_NOREPLACE or 0; only drafts/ accepts others. */
 bool node_takes_rename_flags(unsigned int flags);

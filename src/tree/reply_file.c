@@ -243,15 +243,17 @@ int reply_file_hand_in(struct tree *tree, const struct tree_caller *caller, uint
     return error;
 }
 
-/* Programs set attributes while they write a file, and afterwards: all but a size succeeds without effect. */
 static int set_reply_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
                           struct tree_handle *handle, const struct tree_change *change)
 {
-    bool has_handle = handle != NULL && handle->ops->set_size != NULL;
-    if ((change->fields & TREE_SET_SIZE) == 0 || (!has_handle && change->size == 0))
-        return 0;
-    return has_handle ? handle->ops->set_size(handle, caller, change->size) : -EINVAL;
+    if (handle != NULL && handle->ops->set_size != NULL)
+        return handle->ops->set_size(handle, caller, change->size);
+    return change->size == 0 ? 0 : -EINVAL;
 }
 
 const struct node_ops reply_file_ops = {
-    .get = get_reply_file, .open = open_reply_file, .set_attributes = set_reply_file};
+    .get = get_reply_file,
+    .open = open_reply_file,
+    .ignored_changes = TREE_SET_WITHOUT_SIZE,
+    .set_attributes = set_reply_file,
+};

@@ -249,10 +249,16 @@ int tree_set_attributes(struct tree *tree, const struct tree_caller *caller, uin
                         struct tree_handle *handle, const struct tree_change *change)
 {
     const struct node_ops *ops = node_ops_of(ino);
-    if (change->fields == 0)
+    struct tree_change effective = *change;
+    effective.fields &= ~ops->ignored_changes;
+    if (effective.fields == 0)
         return 0;
-    return ops->set_attributes == NULL ? node_set_size(caller, handle, change, -EACCES)
-                                       : ops->set_attributes(tree, caller, ino, handle, change);
+    if (ops->set_attributes != NULL)
+        return ops->set_attributes(tree, caller, ino, handle, &effective);
+    if (effective.fields != TREE_SET_SIZE)
+        return -EPERM;
+    bool has_size = handle != NULL && handle->ops->set_size != NULL;
+    return has_size ? handle->ops->set_size(handle, caller, change->size) : -EACCES;
 }
 
 int tree_read_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino, char *ret_target,
