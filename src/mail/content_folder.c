@@ -77,41 +77,33 @@ static int add_entry(struct content_folder *folder, enum content_kind kind, cons
     return 0;
 }
 
-static const char control_shown[] = "\xef\xbf\xbd";
-
-/* Returns the text that replaces the first character, or NULL if the character is shown unchanged. Line ends
- * become LF. CHARACTER_MARK is not replaced, since texts in Hebrew and Arabic need such characters. */
-static const char *find_replacement(const char *text, size_t len, size_t *ret_character_len)
+/* Returns the length of the line end at `text`; 0 if there is none. CR CR LF is CRLF that was converted
+ * twice. */
+static size_t line_end_len(const char *text, size_t len)
 {
-    const struct character character = character_at(text, len);
-    *ret_character_len = character.len;
-    if (*text == '\t' || *text == '\n')
-        return NULL;
-    if (*text == '\r') {
-        bool is_crlf = len > 1 && text[1] == '\n';
-        bool is_doubled = len > 2 && text[1] == '\r' && text[2] == '\n'; /* CRLF that was converted twice */
-        return is_crlf || is_doubled ? "" : "\n";
-    }
-    if (character.kind == CHARACTER_LINE_END)
-        return "\n";
-    bool is_obeyed = character.kind == CHARACTER_CONTROL || character.kind == CHARACTER_DIRECTION;
-    return is_obeyed ? control_shown : NULL;
+    if (*text != '\r')
+        return *text == '\n' ? 1 : 0;
+    if (len > 2 && text[1] == '\r' && text[2] == '\n')
+        return 3;
+    return len > 1 && text[1] == '\n' ? 2 : 1;
 }
 
-/* Appends a stranger's text in a form that is safe for cat(1). */
+/* Appends a stranger's text in a form that is safe for cat(1). CHARACTER_MARK is not replaced, since texts in
+ * Hebrew and Arabic need such characters. */
 static void append_readable(struct strbuf *out, const char *text, size_t len)
 {
-    size_t start = 0;
-    size_t character_len;
-    for (size_t i = 0; i < len; i += character_len) {
-        const char *shown = find_replacement(text + i, len - i, &character_len);
-        if (shown != NULL) {
-            strbuf_append(out, text + start, i - start);
-            strbuf_append_str(out, shown);
-            start = i + character_len;
-        }
+    for (const char *end = text + len; text < end;) {
+        const struct character character = character_at(text, (size_t)(end - text));
+        size_t line_end = line_end_len(text, (size_t)(end - text));
+        bool is_control = character.kind == CHARACTER_CONTROL && *text != '\t';
+        if (line_end > 0 || character.kind == CHARACTER_LINE_END)
+            strbuf_append_char(out, '\n');
+        else if (is_control || character.kind == CHARACTER_DIRECTION)
+            strbuf_append_str(out, "\uFFFD");
+        else
+            strbuf_append(out, text, character.len);
+        text += line_end > 0 ? line_end : character.len;
     }
-    strbuf_append(out, text + start, len - start);
 }
 
 static int add_text(struct content_folder *folder, const char *name, const json_t *text)
