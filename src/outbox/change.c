@@ -455,10 +455,10 @@ int change_remove(struct outbox *outbox, struct item *item)
 {
     struct change change;
     int error = change_begin(&change, item, ITEM_GONE);
-    if (error == 0 && (error = change_commit(outbox, &change, 1)) != 0) {
+    if (error == 0 && change_commit(outbox, &change, 1) != 0) {
         int left = spool_unlink_content(outbox->spool, item->number);
         change.is_forced = left == 0 || left == -ENOENT;
-        error = change.is_forced ? change_commit(outbox, &change, 1) : error;
+        error = change_commit(outbox, &change, 1);
     }
     change_release(outbox, &change);
     return error;
