@@ -149,14 +149,6 @@ static const struct header {
     {"X-Mailer", 0, NULL, 0},
 };
 
-/* The header section of a message, or of one of its parts. */
-struct header_section {
-    struct span header;
-    struct span body;
-    unsigned int traits; /* all traits of its headers, joined by `|` */
-    bool seen[ARRAY_LEN(headers)];
-};
-
 static const struct header *find_header(struct span name)
 {
     for (size_t i = 0; i < ARRAY_LEN(headers); i++)
@@ -198,59 +190,44 @@ static int refuse_header_line(const struct draft_reading *reading, const char *w
                        where[0] == '\0' ? "not a message: " : where, number);
 }
 
-static bool ends_with_blank_line(const struct header_section *section)
+/* Checks that a message begins with header lines up to a blank line, at least one of them with the trait that
+ * a message needs. A part, whose `where` is not "" (format_part_location()), needs no header, and may end
+ * after its headers. Return: 0; -EBADMSG if not, or if a header with HEADER_IS_SINGLE is repeated; -EMSGSIZE.
+ */
+static int check_header_section(const struct draft_reading *reading, const char *where, struct span entity)
 {
-    return section->body.bytes != section->header.bytes + section->header.len;
-}
-
-/* Reads header lines up to a blank line, or to the end. `where` (format_part_location()) is the beginning of
- * an error's reason. Return: 0; -EBADMSG if a line is not a valid header, or a header with HEADER_IS_SINGLE
- * is repeated; -EMSGSIZE. */
-static int read_header_section(struct draft_reading *reading, const char *where, struct span entity,
-                               struct header_section *ret_section)
-{
-    struct header_section section = {0};
+    bool seen[ARRAY_LEN(headers)] = {false};
+    unsigned int traits = 0;
+    struct span header, body;
     struct mime_field field;
-    mime_split(entity, &section.header, &section.body);
-    if (section.header.len > HEADER_SECTION_MAX_BYTES)
+    mime_split(entity, &header, &body);
+    bool has_blank_line = body.bytes != header.bytes + header.len;
+    if (header.len > HEADER_SECTION_MAX_BYTES)
         return reason_give(reading->ret_reason, -EMSGSIZE, "%sthe headers are larger than %d bytes", where,
                            HEADER_SECTION_MAX_BYTES);
-    struct span rest = section.header;
-    while (mime_take_field(&rest, &field)) {
+    while (mime_take_field(&header, &field)) {
         if (!has_header_name(&field) || has_bare_return(field.line))
             return refuse_header_line(reading, where, field.line.bytes);
         const struct header *known = find_header(field.name);
         if (known == NULL)
             continue;
-        if ((known->traits & HEADER_IS_SINGLE) != 0 && section.seen[known - headers])
+        if ((known->traits & HEADER_IS_SINGLE) != 0 && seen[known - headers])
             return reason_give(reading->ret_reason, -EBADMSG, "%s%s: given twice", where, known->name);
-        section.seen[known - headers] = true;
-        section.traits |= known->traits;
+        seen[known - headers] = true;
+        traits |= known->traits;
     }
-    if (!ends_with_blank_line(&section) && section.body.len > 0)
-        return refuse_header_line(reading, where, section.body.bytes);
-    *ret_section = section;
-    return 0;
-}
-
-/* Checks that the bytes begin with the header section of a message: only header lines up to a blank line, at
- * least one of them To, Cc, Bcc, Subject or From (in an answer, a header with HEADER_COUNTS). Return: 0;
- * -EBADMSG if not; -EMSGSIZE. */
-static int read_message_header_section(struct draft_reading *reading, struct span message,
-                                       struct header_section *ret_section)
-{
-    int error = read_header_section(reading, "", message, ret_section);
-    if (error != 0)
-        return error;
-    unsigned int needed = reading->is_answer ? HEADER_COUNTS : HEADER_MAKES_MESSAGE;
-    if ((ret_section->traits & needed) == 0)
+    if (!has_blank_line && body.len > 0)
+        return refuse_header_line(reading, where, body.bytes);
+    if (where[0] != '\0')
+        return 0;
+    if ((traits & (reading->is_answer ? HEADER_COUNTS : HEADER_MAKES_MESSAGE)) == 0)
         return reason_give(reading->ret_reason, -EBADMSG,
                            "not a message: no To, Cc, Bcc, Subject or From among its headers");
     /* A message that ends within its headers may be cut in the middle of an address. */
-    return ends_with_blank_line(ret_section)
-               ? 0
-               : reason_give(reading->ret_reason, -EBADMSG,
-                             "the message is cut off: no blank line ends its headers");
+    if (!has_blank_line)
+        return reason_give(reading->ret_reason, -EBADMSG,
+                           "the message is cut off: no blank line ends its headers");
+    return 0;
 }
 
 /* Returns true if the first line is a header with the trait HEADER_COUNTS. */
@@ -391,16 +368,15 @@ static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
     return mime_texts_add(&reading->texts, leaf, role, text);
 }
 
-/* Checks the header section of a part. read_message_header_section() has checked that of the message. */
+/* Checks the header section of a part. draft_read_mime() has checked that of the message. */
 static int begin_entity(void *context, const struct mime_entity *entity)
 {
     struct draft_reading *reading = context;
-    struct header_section section = {0};
     char where[WHERE_BYTES];
     format_part_location(entity, where);
     const char *end = entity->body.bytes + entity->body.len;
     struct span text = {entity->header.bytes, (size_t)(end - entity->header.bytes)};
-    int error = entity->around == NULL ? 0 : read_header_section(reading, where, text, &section);
+    int error = entity->around == NULL ? 0 : check_header_section(reading, where, text);
     if (error == 0 && mime_has_type(entity, "multipart/signed"))
         note_not_carried(reading, "multipart/signed: the signature is attached, and cannot be verified");
     if (error == 0 && mime_has_type(entity, "multipart/encrypted"))
@@ -476,7 +452,7 @@ static int join_texts(struct draft_reading *reading)
 
 int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len)
 {
-    struct header_section section = {0};
+    struct span header, body;
     struct span message = {bytes, len};
     reading->message = bytes;
     bool has_mbox_line = mime_mbox_line_len(message) > 0;
@@ -485,9 +461,10 @@ int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len
     if (has_mbox_line && has_second_message(message))
         return reason_give(reading->ret_reason, -EBADMSG,
                            "a mailbox with more than one message; hand in each by itself");
-    int error = read_message_header_section(reading, message, &section);
+    int error = check_header_section(reading, "", message);
+    mime_split(message, &header, &body);
     if (error == 0)
-        error = read_headers(reading, section.header);
+        error = read_headers(reading, header);
     struct mime_visitor visitor = {reading, begin_entity, read_leaf, refuse_defect};
     if (error == 0)
         error = mime_read(message, &visitor);
@@ -500,10 +477,9 @@ int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len
 
 int draft_read_answer_text(struct draft_reading *reading, const char *bytes, size_t len)
 {
-    struct header_section section = {0};
     struct span text = {bytes, len};
     reading->message = bytes;
-    int error = read_message_header_section(reading, text, &section);
+    int error = check_header_section(reading, "", text);
     if (error == 0)
         return draft_read_mime(reading, bytes, len);
     if (error != -EBADMSG || begins_with_counted_header(text))
