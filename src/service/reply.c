@@ -58,14 +58,16 @@ static void set_body(struct reply *reply, unsigned int status, const char *conte
     reply_release(reply);
     reply->status = status;
     struct body *body = malloc(sizeof(*body));
-    if (body != NULL)
-        reply->response = MHD_create_response_from_buffer_with_free_callback_cls(len, bytes, free_body, body);
-    if (reply->response == NULL) {
+    struct MHD_Response *response =
+        body != NULL ? MHD_create_response_from_buffer_with_free_callback_cls(len, bytes, free_body, body)
+                     : NULL;
+    if (response == NULL) {
         free(body);
         free(bytes);
         return;
     }
     *body = (struct body){bytes, len};
+    reply->response = response;
     bytes_in_memory += len;
     if (bytes != NULL)
         reply_add_header(reply, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
