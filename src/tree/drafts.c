@@ -428,7 +428,7 @@ static int rename_into_drafts(struct tree *tree, const struct tree_caller *calle
         return renameat2(fd_of_ino(tree, folder), name, new_folder_fd, new_name, flags) == 0 ? 0 : -errno;
     if (items_is_folder(folder))
         return take_out_item(tree, folder, name, new_folder_fd, new_name, flags);
-    return node_refuse_rename(flags);
+    return -EPERM;
 }
 
 const struct node_ops draft_ops = {

@@ -458,9 +458,8 @@ static int rename_into_email_folder(struct tree *tree, const struct tree_caller 
                                     unsigned int flags)
 {
     const struct email_node folder = email_node_of(new_parent);
-    if (node_kind(parent) != NODE_DRAFT || !is_reply_file(tree, &folder, new_name) ||
-        !node_takes_rename_flags(flags))
-        return node_refuse_rename(flags);
+    if (node_kind(parent) != NODE_DRAFT || !is_reply_file(tree, &folder, new_name))
+        return -EPERM;
     return reply_file_hand_in(tree, caller, parent, name, folder.email, new_name);
 }
 

@@ -448,8 +448,8 @@ static int mark_email(struct tree *tree, const struct tree_caller *caller, uint6
     bool is_valid = node_kind(new_folder) == NODE_INBOX;
     bool is_mark = node_kind(folder) == (is_valid ? NODE_INVALID : NODE_INBOX) &&
                    node_number(folder) == node_number(new_folder);
-    if (!is_mark || !node_takes_rename_flags(flags))
-        return node_refuse_rename(flags);
+    if (!is_mark)
+        return -EPERM;
     bool is_there = is_valid ? store_find_quarantined(tree->store, inbox_of(folder), name, &view)
                              : store_find_email(tree->store, inbox_of(folder), name, &view);
     if (!is_there || strcmp(name, new_name) != 0)

@@ -570,29 +570,24 @@ int items_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t 
 
 /* ---------------------------------------------------------------- renames of items */
 
-/* Return: 0; -EPERM for receipts and for records of mail sent elsewhere; -EINVAL for flags other than
- * RENAME_NOREPLACE. */
-static int check_rename(struct tree *tree, uint64_t folder_ino, const char *name, unsigned int flags)
+/* Returns false for receipts and for records of mail sent elsewhere. */
+static bool can_be_renamed(struct tree *tree, enum outbox_folder folder, const char *name)
 {
-    enum outbox_folder folder = folder_of(folder_ino);
     struct outbox_stat stat;
     struct email_view view;
-    bool is_item = outbox_find(tree->outbox, folder, name, &stat);
-    if ((is_item && stat.aspect == OUTBOX_RECEIPT) ||
-        (!is_item && folder == OUTBOX_FOLDER_SENT && find_sent_record(tree, name, &view)))
-        return -EPERM;
-    return node_takes_rename_flags(flags) ? 0 : -EINVAL;
+    if (outbox_find(tree->outbox, folder, name, &stat))
+        return stat.aspect != OUTBOX_RECEIPT;
+    return folder != OUTBOX_FOLDER_SENT || !find_sent_record(tree, name, &view);
 }
 
 int items_take_out(struct tree *tree, uint64_t folder_ino, const char *name, int dir_fd, const char *new_name,
                    unsigned int flags)
 {
     enum outbox_folder folder = folder_of(folder_ino);
-    int error = check_rename(tree, folder_ino, name, flags);
-    if (error != 0)
-        return error;
+    if (!can_be_renamed(tree, folder, name))
+        return -EPERM;
     _cleanup_free_ char *id = copy_sent_id(tree, folder, name);
-    error = outbox_take_out(tree->outbox, folder, name, dir_fd, new_name, flags);
+    int error = outbox_take_out(tree->outbox, folder, name, dir_fd, new_name, flags);
     if (error == 0)
         hide_sent(tree, id);
     return error;
@@ -602,15 +597,12 @@ static int rename_into_folder(struct tree *tree, const struct tree_caller *calle
                               const char *name, uint64_t new_folder, const char *new_name, unsigned int flags)
 {
     const struct hand_in to = {.folder = folder_of(new_folder), .name = new_name, .flags = flags};
-    if (node_kind(folder) == NODE_DRAFT && node_takes_rename_flags(flags) && !is_settled(to.folder))
+    if (node_kind(folder) == NODE_DRAFT && !is_settled(to.folder))
         return items_hand_in(tree, caller, folder, name, &to);
-    if (!items_is_folder(folder))
-        return node_refuse_rename(flags);
-    int error = check_rename(tree, folder, name, flags);
-    if (error != 0)
-        return error;
+    if (!items_is_folder(folder) || !can_be_renamed(tree, folder_of(folder), name))
+        return -EPERM;
     _cleanup_free_ char *id = new_folder == folder ? NULL : copy_sent_id(tree, folder_of(folder), name);
-    error = outbox_rename(tree->outbox, folder_of(folder), name, to.folder, new_name, flags, caller->pid);
+    int error = outbox_rename(tree->outbox, folder_of(folder), name, to.folder, new_name, flags, caller->pid);
     if (error == 0)
         hide_sent(tree, id);
     return error;

@@ -626,9 +626,9 @@ static int rename_into_maildir(struct tree *tree, const struct tree_caller *call
 {
     if (is_local(folder, name) && is_local(new_folder, new_name))
         return rename_local(tree, folder, name, new_folder, new_name, flags);
-    if (node_takes_rename_flags(flags) && holds_messages(folder) && holds_messages(new_folder))
+    if (holds_messages(folder) && holds_messages(new_folder))
         return mark_message(tree, folder, name, new_folder, new_name);
-    return node_refuse_rename(flags);
+    return -EPERM;
 }
 
 /* ---------------------------------------------------------------- listings */

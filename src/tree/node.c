@@ -93,16 +93,6 @@ int node_get(struct tree *tree, const struct tree_caller *caller, uint64_t ino, 
 
 /* ---------------------------------------------------------------- changes and listings */
 
-bool node_takes_rename_flags(unsigned int flags)
-{
-    return (flags & ~(unsigned int)RENAME_NOREPLACE) == 0;
-}
-
-int node_refuse_rename(unsigned int flags)
-{
-    return node_takes_rename_flags(flags) ? -EPERM : -EINVAL;
-}
-
 bool dir_put(const struct tree_dir *dir, const char *name, const struct tree_entry *entry, uint64_t next)
 {
     return dir->sink(dir->context, name, entry, dir->first_position + next);

@@ -217,6 +217,8 @@ struct node_ops {
                 const struct tree_new_entry *what, struct tree_entry *ret);
     int (*remove_dir)(struct tree *tree, uint64_t folder, const char *name);
     int (*unlink)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name);
+    /* `flags`: RENAME_NOREPLACE or 0; in drafts/ as renameat2(2). Never returns -EXDEV, since mv(1) would
+     * then copy. */
     int (*rename)(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
                   uint64_t new_folder, const char *new_name, unsigned int flags);
     /* fsync(2) of the folder; returns 0 if NULL. */
@@ -232,12 +234,6 @@ const struct node_ops *node_ops_of(uint64_t ino);
 
 /* Fills the node's entry in. Return: 0; -ENOENT when the node is gone or never existed; another -errno. */
 int node_get(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret);
-
-/* Returns true if the flags of a rename are RENAME_NOREPLACE or 0; only drafts/ accepts others. */
-bool node_takes_rename_flags(unsigned int flags);
-/* Returns the error of a refused rename: -EINVAL for flags other than RENAME_NOREPLACE, else -EPERM; never
- * -EXDEV, since mv(1) would then copy. */
-int node_refuse_rename(unsigned int flags);
 
 /* ---------------------------------------------------------------- listings */
 

@@ -487,7 +487,10 @@ int tree_rename(struct tree *tree, const struct tree_caller *caller, uint64_t pa
                 uint64_t new_parent, const char *new_name, unsigned int flags)
 {
     const struct node_ops *ops = node_ops_of(new_parent);
-    return ops->rename == NULL ? node_refuse_rename(flags)
+    bool is_in_drafts = node_kind(parent) == NODE_DRAFT && node_kind(new_parent) == NODE_DRAFT;
+    if (!is_in_drafts && (flags & ~(unsigned int)RENAME_NOREPLACE) != 0)
+        return -EINVAL;
+    return ops->rename == NULL ? -EPERM
                                : ops->rename(tree, caller, parent, name, new_parent, new_name, flags);
 }
 
