@@ -282,18 +282,8 @@ static bool can_run_fusermount(void)
            (geteuid() == 0 || (status.st_uid == 0 && (status.st_mode & S_ISUID) != 0));
 }
 
-static bool are_others_allowed(void)
-{
-    _cleanup_free_ char *text = NULL;
-    return g_file_get_contents("/etc/fuse.conf", &text, NULL, NULL) &&
-           g_regex_match_simple("^\\s*user_allow_other\\s*(#|$)", text, G_REGEX_MULTILINE | G_REGEX_RAW, 0);
-}
-
 static void check_fuse(struct check *check)
 {
-    const char *mount_options = check->options->mount_options;
-    bool is_for_others = mount_options != NULL && (strstr(mount_options, "allow_other") != NULL ||
-                                                   strstr(mount_options, "allow_root") != NULL);
     _cleanup_free_ char *trouble = fs_find_device_problem();
     if (trouble != NULL)
         report(check, "fuse", failed, "%s", trouble);
@@ -301,9 +291,6 @@ static void check_fuse(struct check *check)
         report(check, "fuse", failed, "this container may not mount (it lacks CAP_SYS_ADMIN)");
     else if (!can_run_fusermount())
         report(check, "fuse", failed, "there is no fusermount3 that this user can mount with: install fuse3");
-    else if (is_for_others && geteuid() != 0 && !are_others_allowed())
-        report(check, "fuse", failed,
-               "allow_other and allow_root need a line user_allow_other in /etc/fuse.conf");
     else
         report(check, "fuse", passed, "this user can mount");
 }
