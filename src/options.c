@@ -450,11 +450,11 @@ static int apply_config(struct given *given, int fd, const char *path)
 {
     _cleanup_(config_release) struct config config = {.account = given->options->account,
                                                       .names = g_string_new(NULL)};
-    _cleanup_secret_ char *text = NULL;
+    _cleanup_free_ char *text = NULL;
     struct stat status;
     size_t len = 0;
     int error = fstat(fd, &status) != 0 ? -errno : file_read_fd(fd, CONFIG_MAX_BYTES, &text, &len);
-    if (error != 0) {
+    if (error != 0 || text == NULL) {
         log_error("cannot read the configuration %s: %s", path, strerror(-error));
         return error;
     }
