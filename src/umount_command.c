@@ -95,16 +95,6 @@ static int log_users(const char *mountpoint, dev_t device)
 
 /* ---------------------------------------------------------------- the mount */
 
-/* Finds the mount at the path, or the last of several. The path may also be a symbolic link to the mount
- * point. *ret_path is the mount point, which the caller frees also on failure. Returns 0 or -errno. */
-static int find_mount(const char *path, char **ret_path, dev_t *ret_device)
-{
-    *ret_path = mountinfo_real_path(path);
-    if (*ret_path == NULL)
-        return -errno;
-    return mountinfo_find(MOUNTINFO_INBOXFS, *ret_path, ret_device) ? 0 : -ENOENT;
-}
-
 /* Returns 0 or -errno, which is logged. */
 static int unmount(const char *path, dev_t device)
 {
@@ -130,15 +120,16 @@ static int unmount(const char *path, dev_t device)
 
 int umount_command(int argc, char **argv)
 {
-    _cleanup_free_ char *mountpoint = NULL;
     dev_t device = 0;
     if (argc != 2 || argv[1][0] == '-') {
         log_error("usage: inboxfs umount MOUNTPOINT");
         return EXIT_USAGE;
     }
-    int error = find_mount(argv[1], &mountpoint, &device);
-    if (error != 0) {
-        log_error("%s: %s", argv[1], error == -ENOENT ? "no inboxfs is mounted there" : strerror(-error));
+    /* The path may be a symbolic link to the mount point. */
+    _cleanup_free_ char *mountpoint = mountinfo_real_path(argv[1]);
+    if (mountpoint == NULL || !mountinfo_find(MOUNTINFO_INBOXFS, mountpoint, &device)) {
+        log_error("%s: %s", argv[1],
+                  mountpoint == NULL && errno != ENOENT ? strerror(errno) : "no inboxfs is mounted there");
         return EXIT_FAILURE;
     }
     /* This process must not keep the mount busy itself, by descriptors that its caller left open. */
