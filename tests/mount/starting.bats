@@ -392,7 +392,7 @@ END
   for socket in "$DIR/nobody" relative "/$(printf 'a%.0s' {1..200})"; do
     NOTIFY_SOCKET=$socket start_mount_without_waiting
     wait_until 30 mount_answers
-    contains "$(<"$MOUNT_LOG")" "cannot reach the service manager on $socket"
+    wait_until 10 grep -qF "cannot reach the service manager on $socket" "$MOUNT_LOG" # the mount answers before
     kill_mount TERM
   done
 }
