@@ -169,8 +169,8 @@ static json_t *column_text(sqlite3_stmt *statement, int column)
     " UNION ALL " EMAIL_COLUMNS BEFORE                                                           \
     "outbound e ON e.message = m.seq AND +e.inbox = this.inbox WHERE NOT EXISTS"                 \
     " (SELECT 1 FROM emails r WHERE r.message = m.seq AND +r.inbox = this.inbox AND r.is_valid)" \
-    " ORDER BY 1 DESC LIMIT ?2)"                                                                 \
-    " SELECT record, header, plain_text, html FROM thread JOIN contents ON message = seq ORDER BY seq DESC"
+    ") SELECT record, header, plain_text, html FROM thread JOIN contents ON message = seq"       \
+    " ORDER BY seq DESC LIMIT ?2"
 
 /* Returns the content record in a row of THREAD_SQL, as if the thread had no other email; the caller owns the
  * record. Return: 0; -EUCLEAN if the row is damaged; -ENOMEM. */
