@@ -92,17 +92,17 @@ static size_t line_end_len(const char *text, size_t len)
  * Hebrew and Arabic need such characters. */
 static void append_readable(struct strbuf *out, const char *text, size_t len)
 {
-    for (const char *end = text + len; text < end;) {
-        const struct character character = character_at(text, (size_t)(end - text));
-        size_t line_end = line_end_len(text, (size_t)(end - text));
-        bool is_control = character.kind == CHARACTER_CONTROL && *text != '\t';
+    for (size_t i = 0; i < len;) {
+        const struct character character = character_at(text + i, len - i);
+        size_t line_end = line_end_len(text + i, len - i);
+        bool is_control = character.kind == CHARACTER_CONTROL && text[i] != '\t';
         if (line_end > 0 || character.kind == CHARACTER_LINE_END)
             strbuf_append_char(out, '\n');
         else if (is_control || character.kind == CHARACTER_DIRECTION)
             strbuf_append_str(out, "\uFFFD");
         else
-            strbuf_append(out, text, character.len);
-        text += line_end > 0 ? line_end : character.len;
+            strbuf_append(out, text + i, character.len);
+        i += line_end > 0 ? line_end : character.len;
     }
 }
 
