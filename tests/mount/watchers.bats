@@ -140,26 +140,6 @@ list_of() # COUNT
   equal "$(find "$MOUNT/inboxes/box-1" -name '*_storm_*.json' | wc -l)" 10000
 }
 
-@test "a watcher sees mail although the rest of the list never comes, and the mount can be ended" {
-  local first
-  start_scripted_service
-  server_has_email '{"id": "e1", "inbox_id": "box-1", "subject": "before"}'
-  start_mount
-  refresh
-  watch inboxes/box-1
-  first='{"id": "e2", "inbox_id": "box-1", "subject": "halfway", "date": "2026-11-20T08:00:00Z"}'
-  server_answers email "$(jq -n --arg first "$first" '{verbatim: ("HTTP/1.1 200 OK\r\n" +
-    "Content-Type: application/json\r\nContent-Length: 100000\r\n\r\n[" + $first + ","), stall: true}')"
-  refresh 3>&- &
-  REFRESH_PID=$!
-  wait_until 10 saw CLOSE_WRITE,CLOSE _halfway_
-  saw CREATE _halfway_
-  at_once grep -q halfway "$MOUNT"/inboxes/box-1/*_halfway_*.json
-  run ! process_is_gone "$REFRESH_PID"
-  within 10 kill_mount TERM
-  wait "$REFRESH_PID" || true
-}
-
 # A Python that has the library.
 python_with_watchdog() {
   local python
