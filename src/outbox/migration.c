@@ -48,7 +48,7 @@ bool migration_is_leftover(const char *name)
 /* No item is made of a hidden row, though messages may have bound its content. */
 static const char create_table[] =
     "CREATE TABLE old(number INTEGER PRIMARY KEY, position INTEGER, kind TEXT, state TEXT, name TEXT,"
-    " digest TEXT, content INTEGER, is_hidden INTEGER, data TEXT);";
+    " digest TEXT, content INTEGER, is_hidden INTEGER, data TEXT); CREATE INDEX old_name ON old(name);";
 
 #define INSERT_OLD "INSERT INTO old VALUES(?,?,?,?,?,?,?,?,?)"
 
@@ -57,7 +57,7 @@ static const char create_table[] =
 static const char drop_replaced[] =
     "DELETE FROM old WHERE state IN ('queued', 'sending', 'uploading')"
     " AND number IN (SELECT json_extract(data, '$.supersedes') FROM old);"
-    "UPDATE old SET is_hidden = 1 WHERE (kind = 'attachment' OR state = 'waiting')"
+    "UPDATE old SET is_hidden = 1 WHERE NOT is_hidden AND (kind = 'attachment' OR state = 'waiting')"
     " AND state IN ('writing', 'waiting', 'uploading', 'uploaded')"
     " AND EXISTS (SELECT 1 FROM old AS later WHERE later.kind = old.kind AND later.name = old.name"
     " AND later.position > old.position AND NOT later.is_hidden"
