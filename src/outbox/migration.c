@@ -101,7 +101,7 @@ static const char find_pieces[] =
     " WHERE item.state IN ('queued', 'sending');";
 
 static const char make_piece[] =
-    "INSERT INTO piece SELECT ?, ?, ?, ?, json_extract(data, '$.size'), digest,"
+    "INSERT INTO piece SELECT ?, ?, ?, ?, coalesce(json_extract(data, '$.size'), 0), digest,"
     " CASE state WHEN 'uploaded' THEN json_extract(data, '$.id') END FROM old WHERE number = ?";
 
 static const char end_tables[] = "DROP TABLE old; DROP TABLE bound; UPDATE spool SET is_taken_over = 1;";
