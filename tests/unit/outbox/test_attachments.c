@@ -8,6 +8,7 @@
 #include <inttypes.h>
 
 #include "outbox/change.h"
+#include "support/disk.h"
 #include "support/test.h"
 
 #define WITH_A "To: b@x.example\nSubject: s\nAttach: a.txt\n\nb\n"
@@ -535,6 +536,29 @@ FIXTURE_TEST(an_old_handle_cannot_write_into_a_bound_attachment)
     assert_int_equal(settle(fixture), 0);
     assert_int_equal(fake_service_count(fixture->fake, FAKE_UPLOAD), 3);
     assert_memory_equal(fake_service_get(fixture->fake, FAKE_UPLOAD, 2).bytes, "bound", 5);
+}
+
+/* A write through one handle gives a bound file a new content. A close through another handle, opened before,
+ * syncs that new content. */
+FIXTURE_TEST(a_close_syncs_the_file_that_another_handle_renewed)
+{
+    struct fixture *fixture = *state;
+    struct outbox_handle *writer = NULL;
+    struct outbox_handle *other = NULL;
+    char name[32];
+    copy_in(fixture, ATTACHED, "a.txt", "bound");
+    assert_int_equal(settle_uploads(fixture), 0);
+    snprintf(name, sizeof(name), "spool/%" PRIu64 ".data", number_of(fixture, ATTACHED, "a.txt"));
+    fake_service_close_gate(fixture->fake, FAKE_SEND);
+    assert_int_equal(mail(fixture, "m.eml", WITH_A), 0);
+    fake_service_wait_at_gate(fixture->fake, FAKE_SEND, 1);
+    assert_int_equal(open_attached(fixture, "a.txt", O_RDWR, &writer), 0);
+    assert_int_equal(open_attached(fixture, "a.txt", O_RDWR, &other), 0);
+    append(writer, "longer than before", 0);
+    finish(other);
+    finish(writer);
+    assert_true(disk_has_newest_size(fixture->dir.fd, name));
+    fake_service_open_gate(fixture->fake, FAKE_SEND);
 }
 
 FIXTURE_TEST(an_empty_or_temporary_file_cannot_be_attached)
