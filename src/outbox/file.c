@@ -176,7 +176,29 @@ static int enter_writing(struct outbox *outbox, struct item *item, off_t keep_by
     return error == -EACCES ? -EBUSY : error;
 }
 
-static int sync_content(struct outbox *outbox, struct item *item, int fd)
+/* If the content was renewed after the handle was opened, `fd` refers to a file that belongs to messages.
+ * Reopens `fd` under its number, because other threads may be reading from it. */
+static int follow_renewal(struct outbox_handle *handle)
+{
+    _cleanup_close_ int fd = -1;
+    pthread_mutex_lock(&handle->outbox->lock);
+    unsigned int renewals = handle->item->file.renewals;
+    bool is_renewed = handle->renewals != renewals;
+    pthread_mutex_unlock(&handle->outbox->lock);
+    if (!is_renewed)
+        return 0;
+    int error = spool_open_content(handle->outbox->spool, handle->item->number, O_RDWR, &fd);
+    if (error == 0 && dup3(fd, handle->fd, O_CLOEXEC) < 0)
+        error = -errno;
+    LOCK_GUARD(&handle->outbox->lock);
+    if (error == 0)
+        handle->renewals = renewals;
+    return error;
+}
+
+/* `handle` owns `fd`, or is NULL. Follows a renewal after it has read the number of changes: the writes after
+ * a later renewal are not in `fd`, and do not count as synced. */
+static int sync_content(struct outbox *outbox, struct item *item, struct outbox_handle *handle, int fd)
 {
     struct open_file *file = &item->file;
     pthread_mutex_lock(&outbox->lock);
@@ -186,7 +208,8 @@ static int sync_content(struct outbox *outbox, struct item *item, int fd)
     pthread_mutex_unlock(&outbox->lock);
     if (is_gone || is_synced)
         return 0;
-    int error = file_sync(fd);
+    int error = handle == NULL ? 0 : follow_renewal(handle);
+    error = error != 0 ? error : file_sync(fd);
     error = error != 0 ? error : spool_sync_names(outbox->spool);
     LOCK_GUARD(&outbox->lock);
     if (error == 0)
@@ -265,7 +288,7 @@ static void settle_written(struct outbox *outbox, struct item *item)
     pthread_mutex_unlock(&outbox->lock);
     if (file->interruption[0] == '\0') {
         error = spool_open_content(outbox->spool, item->number, O_RDONLY, &fd);
-        error = error != 0 ? error : sync_content(outbox, item, fd);
+        error = error != 0 ? error : sync_content(outbox, item, NULL, fd);
     }
     if (file->interruption[0] != '\0') {
         settle_item(outbox, item, ITEM_INTERRUPTED, 0, file->interruption);
@@ -450,26 +473,6 @@ static int check_range(const struct outbox_handle *handle, off_t offset, uint64_
     return (uint64_t)offset > max || len > max - (uint64_t)offset ? -EFBIG : 0;
 }
 
-/* If the content was renewed after the handle was opened, `fd` refers to a file that belongs to messages.
- * Reopens `fd` under its number, because other threads may be reading from it. */
-static int follow_renewal(struct outbox_handle *handle)
-{
-    _cleanup_close_ int fd = -1;
-    pthread_mutex_lock(&handle->outbox->lock);
-    unsigned int renewals = handle->item->file.renewals;
-    bool is_renewed = handle->renewals != renewals;
-    pthread_mutex_unlock(&handle->outbox->lock);
-    if (!is_renewed)
-        return 0;
-    int error = spool_open_content(handle->outbox->spool, handle->item->number, O_RDWR, &fd);
-    if (error == 0 && dup3(fd, handle->fd, O_CLOEXEC) < 0)
-        error = -errno;
-    LOCK_GUARD(&handle->outbox->lock);
-    if (error == 0)
-        handle->renewals = renewals;
-    return error;
-}
-
 /* Called before each change of the content. An item that was unlinked while it was open can still be written
  * to, unless messages have its content, and is never sent. */
 static int prepare_write(struct outbox_handle *handle, off_t keep_bytes)
@@ -629,8 +632,7 @@ int outbox_sync_file(struct outbox_handle *handle)
 {
     if (!handle->may_write || handle->fd < 0)
         return 0;
-    int error = follow_renewal(handle);
-    error = error != 0 ? error : sync_content(handle->outbox, handle->item, handle->fd);
+    int error = sync_content(handle->outbox, handle->item, handle, handle->fd);
     return error == -ENOENT ? 0 : error; /* -ENOENT: the item was removed */
 }
 
