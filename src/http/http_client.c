@@ -234,7 +234,8 @@ static size_t on_read(char *buffer, size_t size, size_t count, void *context)
     size_t len = left < size * count ? left : size * count;
     if (bytes != NULL) {
         memcpy(buffer, bytes + transfer->body_read, len);
-    } else if (file_pread_all(file->fd, buffer, len, (off_t)transfer->body_read) != (ssize_t)len) {
+    } else if (file == NULL ||
+               file_pread_all(file->fd, buffer, len, (off_t)transfer->body_read) != (ssize_t)len) {
         transfer->error = -EIO;
         snprintf(transfer->reason, sizeof(transfer->reason),
                  "the file to send cannot be read, or became shorter");

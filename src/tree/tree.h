@@ -173,7 +173,7 @@ typedef bool (*tree_dir_sink)(void *context, const char *name, const struct tree
 
 /* Passes entries to the sink, beginning at `position`, until the sink returns false or the folder ends. Only
  * one thread at a time may call this function. */
-int tree_read_dir(struct tree_handle *dir, uint64_t position, tree_dir_sink sink, void *context);
+int tree_read_dir(struct tree_handle *handle, uint64_t position, tree_dir_sink sink, void *context);
 
 /* ---------------------------------------------------------------- open files */
 
