@@ -173,17 +173,12 @@ static int hash_file(int fd, uint64_t len, uint64_t *ret_hash)
 
 /* ---------------------------------------------------------------- keys, files, and the folder */
 
-/* Each id is hashed by itself, so that no two pairs of ids make the same text. */
+/* The length keeps the ids apart: no two pairs of ids make the same text. */
 int64_t content_cache_key(enum content_part part, const char *email_id, const char *attachment_id)
 {
-    char email[65];
-    char attachment[65] = "";
-    char all[2 * 64 + 16];
-    hash_sha256(email_id, strlen(email_id), email);
-    if (part == CONTENT_PART_ATTACHMENT)
-        hash_sha256(attachment_id, strlen(attachment_id), attachment);
-    snprintf(all, sizeof(all), "%d %s %s%s", (int)part, part == CONTENT_PART_TEXTS ? pack_version : "", email,
-             attachment);
+    g_autofree char *all =
+        g_strdup_printf("%d %s %zu %s %s", (int)part, part == CONTENT_PART_TEXTS ? pack_version : "",
+                        strlen(email_id), email_id, part == CONTENT_PART_ATTACHMENT ? attachment_id : "");
     return cache_digest(all);
 }
 
