@@ -411,7 +411,8 @@ static void apply_changes(struct outbox *outbox, struct change *changes, size_t 
     pthread_mutex_unlock(&outbox->lock);
     for (size_t i = 0; i < len; i++) {
         const struct item *item = changes[i].item;
-        if (item->row.state != ITEM_GONE) {
+        /* No thread has claimed a new item (`place`), so others may change it from now on. */
+        if (changes[i].place != NULL || changes[i].next.state != ITEM_GONE) {
             notify_move(outbox, &changes[i]);
             continue;
         }
