@@ -155,36 +155,40 @@ static json_t *column_text(sqlite3_stmt *statement, int column)
 }
 
 /* A received email counts only if it is valid. */
-#define OF_RECEIVED " FROM emails e JOIN messages m ON m.seq = e.message WHERE e.id = ?1 AND e.is_valid"
-#define OF_SENT " FROM outbound e JOIN messages m ON m.seq = e.message WHERE e.id = ?1"
+#define OF(table)                                            \
+    " FROM " table " e JOIN messages m ON m.seq = e.message" \
+    " JOIN contents c ON c.message = m.seq WHERE e.id = ?1"
+#define OF_RECEIVED OF("emails") " AND e.is_valid"
+#define OF_SENT OF("outbound")
 
-/* The rows are an email and, newest first, the emails of its thread before it. CROSS JOIN sets the order of
- * the search: by thread, then by message, and because of the "+" not by inbox. */
-#define EMAIL_COLUMNS "SELECT m.seq, e.record, m.header"
-#define BEFORE " FROM this CROSS JOIN messages m ON m.thread = this.thread AND m.seq < this.seq CROSS JOIN "
+/* The rows are an email and, newest first, the emails of its thread before it. SQLite reads each row when it
+ * is wanted, since strangers decide how long a thread is: CROSS JOIN sets the order of the search (by thread,
+ * then by message, and because of the "+" not by inbox), and a join with `this` would sort the rows. */
+#define EMAIL_COLUMNS "SELECT m.seq, e.record, m.header, c.plain_text, c.html"
+#define BEFORE(table)                                                                          \
+    " UNION ALL " EMAIL_COLUMNS " FROM messages m CROSS JOIN " table " e ON e.message = m.seq" \
+    " CROSS JOIN contents c ON c.message = m.seq WHERE m.thread = (SELECT thread FROM this)"   \
+    " AND m.seq < (SELECT seq FROM this) AND +e.inbox = (SELECT inbox FROM this) AND "
+#define IS_RECEIVED \
+    "EXISTS (SELECT 1 FROM emails r WHERE r.message = m.seq AND +r.inbox = e.inbox AND r.is_valid)"
 #define THREAD_SQL(email)                                                                        \
-    "WITH this AS (SELECT m.seq, m.thread, e.inbox" email "),"                                   \
-    " thread AS (" EMAIL_COLUMNS email " UNION ALL " EMAIL_COLUMNS BEFORE                        \
-    "emails e ON e.message = m.seq AND +e.inbox = this.inbox AND e.is_valid"                     \
-    " UNION ALL " EMAIL_COLUMNS BEFORE                                                           \
-    "outbound e ON e.message = m.seq AND +e.inbox = this.inbox WHERE NOT EXISTS"                 \
-    " (SELECT 1 FROM emails r WHERE r.message = m.seq AND +r.inbox = this.inbox AND r.is_valid)" \
-    ") SELECT record, header, plain_text, html FROM thread JOIN contents ON message = seq"       \
-    " ORDER BY seq DESC LIMIT ?2"
+    "WITH this AS (SELECT m.seq, m.thread, e.inbox" email                                        \
+    ") " EMAIL_COLUMNS email BEFORE("emails") "e.is_valid" BEFORE("outbound") "NOT " IS_RECEIVED \
+                                                                              " ORDER BY 1 DESC LIMIT ?2"
 
 /* Returns the content record in a row of THREAD_SQL, as if the thread had no other email; the caller owns the
  * record. Return: 0; -EUCLEAN if the row is damaged; -ENOMEM. */
 static int read_email(sqlite3_stmt *row, json_t **ret_record)
 {
     static const char *const of_record[] = {"id", "inbox_id", "bcc_addresses"};
-    _cleanup_json_ json_t *record = column_json(row, 0);
-    _cleanup_json_ json_t *header = column_json(row, 1);
+    _cleanup_json_ json_t *record = column_json(row, 1);
+    _cleanup_json_ json_t *header = column_json(row, 2);
     _cleanup_json_ json_t *content = json_pack("{s:n, s:n}", "id", "inbox_id");
     json_object_update(content, header);
     for (size_t i = 0; i < ARRAY_LEN(of_record); i++)
         json_object_set(content, of_record[i], json_object_get(record, of_record[i]));
-    json_object_set_new(content, "plain_text", column_text(row, 2));
-    json_object_set_new(content, "html", column_text(row, 3));
+    json_object_set_new(content, "plain_text", column_text(row, 3));
+    json_object_set_new(content, "html", column_text(row, 4));
     json_object_set_new(content, "previous_emails", json_null());
     if (json_unpack_ex(content, NULL, JSON_VALIDATE_ONLY, "{s:s, s:s, s:s, s:s, s:s, s:{s:s}}", "id",
                        "inbox_id", "subject", "date", "message_id", "from_address", "address") != 0)
@@ -256,12 +260,11 @@ int email_load_content(struct connection *reader, enum email_side side, const ch
 /* ---------------------------------------------------------------- parts of an email */
 
 static const char *const raw_sql[] = {
-    [SIDE_RECEIVED] = "SELECT m.header, (SELECT raw FROM contents WHERE message = m.seq)" OF_RECEIVED,
-    [SIDE_SENT] = "SELECT m.header, (SELECT raw FROM contents WHERE message = m.seq)" OF_SENT,
+    [SIDE_RECEIVED] = "SELECT m.header, c.raw" OF_RECEIVED,
+    [SIDE_SENT] = "SELECT m.header, c.raw" OF_SENT,
 };
 
-/* The next three endpoints return -ENOENT if the part does not exist or the email is not of the request's
- * side. */
+/* The next three endpoints return -ENOENT if there is no such part or the email is of the other side. */
 
 int endpoint_email_content(struct request *request, struct reply *reply)
 {

@@ -15,7 +15,9 @@
 #include "mail/content_folder.h"
 #include "mail/email_record.h"
 #include "service/delivery.h"
+#include "service/endpoints.h"
 #include "service/tables.h"
+#include "sql/query.h"
 #include "unit/service/service_fixture.h"
 
 #define ANN "ann@inbox.localhost"
@@ -448,6 +450,43 @@ TEST_WITH(an_answer_joins_the_thread_and_can_be_answered, fixture_set_up, fixtur
     json_decref(answer);
     json_decref(question);
     free(ann);
+}
+
+static int count_step(void *context)
+{
+    ++*(uint64_t *)context;
+    return 0;
+}
+
+/* Returns how much SQLite does to read the newest email with the emails of its thread before it. */
+static uint64_t read_newest_email(const struct fixture *fixture, const char *inbox_id, size_t previous)
+{
+    json_t *newest = newest_content(fixture, inbox_id);
+    json_t *content = NULL;
+    uint64_t steps = 0;
+    struct connection connection = {.db = open_database(fixture)};
+    sqlite3_progress_handler(connection.db, 1, count_step, &steps);
+    assert_int_equal(0, email_load_content(&connection, SIDE_RECEIVED, text_of(newest, "id"), &content));
+    assert_int_equal(previous, json_array_size(json_object_get(content, "previous_emails")));
+    connection_close(&connection);
+    json_decref(content);
+    json_decref(newest);
+    return steps;
+}
+
+TEST_WITH(an_email_takes_no_longer_to_read_in_a_longer_thread, fixture_set_up, fixture_tear_down)
+{
+    const struct fixture *fixture = *state;
+    char *bob = create_inbox(fixture, BOB, NULL);
+    uint64_t steps[2];
+    deliver(fixture, BOB, "Subject: first\nMessage-ID: <1@x>\n\nx\n");
+    for (size_t i = 0; i < 2; i++) {
+        for (size_t n = 0; n < 110; n++)
+            deliver(fixture, BOB, "Subject: answer\nIn-Reply-To: <1@x>\n\nx\n");
+        steps[i] = read_newest_email(fixture, bob, 100);
+    }
+    assert_in_range(steps[1], 1, steps[0] * 3 / 2);
+    free(bob);
 }
 
 TEST_WITH(an_answer_finds_its_thread_by_any_spelling_of_a_message_id, fixture_set_up, fixture_tear_down)
