@@ -393,7 +393,8 @@ static char *make_link_address(const struct tag *tag)
 {
     static const char *const schemes[] = {"http", "https", "mailto", "tel", "ftp", NULL};
     g_autofree char *href = attribute_value(tag, "href");
-    const char *scheme = href != NULL ? g_uri_peek_scheme(g_strstrip(href)) : NULL;
+    const char *colon = href != NULL ? strchr(g_strstrip(href), ':') : NULL;
+    g_autofree char *scheme = colon != NULL ? g_ascii_strdown(href, colon - href) : NULL;
     if (scheme == NULL || !g_strv_contains(schemes, scheme) || strlen(href) > LINK_MAX_BYTES ||
         strpbrk(href, " <>") != NULL ||
         character_has(href, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION))

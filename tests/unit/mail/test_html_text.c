@@ -280,6 +280,16 @@ TEST(html_of_repeated_cut_tokens_is_read)
     }
 }
 
+/* g_uri_peek_scheme() would keep each scheme until the program ends. */
+TEST(schemes_of_links_are_not_interned)
+{
+    static const char html[] = "<a href='made-up-by-a-sender:x'>text</a>";
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(100);
+    assert_int_equal(0, html_to_text(&text, html, strlen(html)));
+    assert_string_equal("text\n", strbuf_str(&text));
+    assert_int_equal(0, g_quark_try_string("made-up-by-a-sender"));
+}
+
 TEST(any_bytes_give_text_without_control_characters)
 {
     static const char *const pieces[] = {
