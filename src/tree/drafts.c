@@ -202,15 +202,19 @@ int draft_create_in(struct tree *tree, int folder_fd, const char *name, mode_t m
     struct draft_node *node = NULL;
     struct stat stat;
     _cleanup_close_ int fd = openat(folder_fd, name, flags_for_file(flags) | O_CREAT | O_EXCL, mode & 07777);
-    if (fd >= 0)
+    bool is_new = fd >= 0;
+    if (is_new)
         fchmod(fd, mode & 07777); /* the kernel has applied the caller's umask, openat(2) this process's */
     else if (errno == EEXIST && (flags & O_EXCL) == 0)
         fd = openat(folder_fd, name, flags_for_file(flags));
     if (fd < 0)
         return -errno;
     int error = draft_table_find(&tree->drafts, folder_fd, name, &node, &stat);
-    if (error != 0)
+    if (error != 0) {
+        if (is_new)
+            unlinkat(folder_fd, name, 0);
         return error;
+    }
     error = open_node(tree, node, TAKE_FD(fd), flags, ret_handle);
     if (error != 0)
         draft_node_unref(&tree->drafts, node, 1);
@@ -385,7 +389,12 @@ static int make_draft(struct tree *tree, const struct tree_caller *caller, uint6
 {
     int folder_fd = fd_of_ino(tree, folder);
     int error = make_name(tree, folder_fd, name, what);
-    return error != 0 ? error : draft_lookup_in(tree, folder_fd, name, ret);
+    if (error != 0)
+        return error;
+    error = draft_lookup_in(tree, folder_fd, name, ret);
+    if (error != 0) /* no descriptor is left: the caller must not find what it was refused */
+        unlinkat(folder_fd, name, S_ISDIR(what->mode) ? AT_REMOVEDIR : 0);
+    return error;
 }
 
 static int read_draft_link(struct tree *tree, const struct tree_caller *caller, uint64_t ino,

@@ -345,6 +345,11 @@ has_no_removed_file_open() {
   run bash -c 'cd "$1" && seq 1 300 | xargs touch' - "$D/many"
   [ "$status" -ne 0 ]
   contains "$output" "Too many open files"
+  run ! mkdir "$D/many/folder-"{1..5}
+  # Names that were refused do not exist. ls -f looks none up.
+  ls -f "$D/many" >"$DIR/names"
+  [ "$(wc -l <"$DIR/names")" -lt 290 ]
+  run ! grep -qx -e 300 -e folder-5 "$DIR/names"
   message "$BOB" "sent all the same" >"$MOUNT/outbox/message"
   sync "$MOUNT/outbox"
   [ -e "$MOUNT/sent/message" ]
