@@ -304,9 +304,8 @@ static GString *unquote(const char *at, const char *end)
     return text;
 }
 
-/* Collects the values of the parameters whose names begin with `name`. The keys are the rest of each name:
- * "",
- * "*", "*2", "*2*". The first of two parameters with the same name counts. */
+/* Collects the values of the parameters whose names begin with `name`. A key is the rest of such a
+ * name: "", "*", "*2", "*2*". The first of two parameters with the same name counts. */
 static GHashTable *collect_pieces(const char *value, const char *end, const char *name)
 {
     GHashTable *pieces = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, free_string);
@@ -365,8 +364,7 @@ int header_text_decode_parameter(const char *value, size_t len, const char *name
         return bytes.error;
     if (charset == NULL)
         return decode_words(strbuf_str(&bytes), bytes.len, ret_text);
-    /* The pieces are joined before the charset is applied: a character may begin in one and end in the next.
-     */
+    /* The pieces are joined before the charset is applied: a character may be in two of them. */
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(GROWTH_MAX * (bytes.len + 1));
     size_t charset_len = language_end != NULL ? (size_t)(charset_end - charset) : 0;
     charset_append_utf8(&text, charset, charset_len, strbuf_str(&bytes), bytes.len, CHARSET_REPLACE);

@@ -174,8 +174,8 @@ static const struct {
     enum html_meaning ends; /* the start tag ends an open element of this meaning */
 } elements[] = {
     [HTML_LINK] = {" a ", 0, HTML_LINK},
-    [HTML_HIDDEN] = {" svg template title ", 0, HTML_NONE},
-    [HTML_CODE] = {" script style ", 0, HTML_NONE},
+    [HTML_HIDDEN] = {" svg template ", 0, HTML_NONE},
+    [HTML_CODE] = {" script style title ", 0, HTML_NONE},
     [HTML_VOID] = {" area base col embed input link meta param source track wbr ", 0, HTML_NONE},
     [HTML_LINE_END] = {" br ", 0, HTML_NONE},
     [HTML_IMAGE] = {" img ", 0, HTML_NONE},
@@ -621,7 +621,7 @@ static void read_end_tag(struct html_reading *reading, const struct tag *tag)
     size_t i = reading->depth;
     for (; i > 0 && strcmp(reading->open[i].name, tag->name) != 0; i--)
         rank = MAX(rank, rank_of(reading->open[i].meaning));
-    if (i > 0 && rank <= rank_of(reading->open[i].meaning))
+    if (i > 0 && (rank <= rank_of(reading->open[i].meaning) || reading->open[i].meaning == HTML_HIDDEN))
         end_elements(reading, i - 1);
 }
 
@@ -693,6 +693,9 @@ static const char *read_markup(struct html_reading *reading, const char *at)
         read_end_tag(reading, &tag);
         return next;
     }
+    /* In SVG, "/>" ends an element. */
+    if (next[-2] == '/' && (innermost(reading)->is_hidden || strcmp(tag.name, "svg") == 0))
+        return next;
     if (read_start_tag(reading, &tag) != HTML_CODE)
         return next;
     g_autofree char *end_tag = g_strdup_printf("</%s", tag.name);
