@@ -546,15 +546,21 @@ static int set_value(const struct option_row *row, const char *text, void *value
 
 /* Makes the path after the prefix absolute, because the daemon leaves the working directory. Does not change
  * a value without the prefix. Does not resolve links, because the system may change its link to the
- * certificate authorities while the daemon runs. */
-static void make_absolute(char **value, const char *prefix)
+ * certificate authorities while the daemon runs. Returns false, after a log, if the working directory was
+ * deleted. */
+static bool make_absolute(char **value, const char *prefix)
 {
     size_t len = strlen(prefix);
     if (*value == NULL || strncmp(*value, prefix, len) != 0 || (*value)[len] == '/' || (*value)[len] == '\0')
-        return;
+        return true;
+    _cleanup_free_ char *directory = getcwd(NULL, 0); /* g_get_current_dir() would return "/" */
+    if (directory == NULL) {
+        log_error("cannot find %s, which is relative: %s", *value, strerror(errno));
+        return false;
+    }
     _cleanup_free_ char *relative = *value;
-    _cleanup_free_ char *directory = g_get_current_dir();
     *value = g_strdup_printf("%s%s/%s", prefix, directory, relative + len);
+    return true;
 }
 
 /* Refuses a call without a mount point or a service. Returns 0 or -EINVAL, which is logged. */
@@ -603,8 +609,8 @@ static int set_values(struct given *given)
         free(options->mountpoint);
         options->mountpoint = real;
     }
-    make_absolute(&options->webhook_listen, "unix:");
-    make_absolute(&options->ca_file, "");
+    if (!make_absolute(&options->webhook_listen, "unix:") || !make_absolute(&options->ca_file, ""))
+        return -ENOENT;
     options->is_foreground = given->foreground != 0 || given->debug != 0;
     options->is_debug = given->debug != 0;
     return check_together(options);

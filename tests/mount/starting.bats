@@ -435,6 +435,17 @@ END
   wait_until 20 has_no_daemon "local:$DIR/box mail"
 }
 
+@test "a relative path in a deleted working folder is refused" {
+  mkdir "$DIR/gone" "$DIR/gone/there"
+  cd "$DIR/gone/there"
+  rm -r "$DIR/gone"
+  refuses '[12]' "tmp" "local:$DIR/box" tmp
+  refuses '[12]' "cannot find bundle.pem, which is relative: No such file" --ca-file=bundle.pem https://x.example "$MOUNT"
+  (umask 077 && echo secret >"$DIR/secret")
+  refuses '[12]' "cannot find unix:hooks, which is relative" --webhook-listen=unix:hooks --webhook-secret-file="$DIR/secret" \
+    "local:$DIR/box" "$MOUNT"
+}
+
 @test "a second daemon with the same state directory is refused" {
   start_service
   start_mount
