@@ -504,9 +504,11 @@ int main(int argc, char **argv)
     struct options options;
     int status = EXIT_SUCCESS;
     descriptors_open_standard();
-    if (argc > 1 && strcmp(argv[1], "status") == 0)
+    /* `inboxfs status --help` prints the usage of all commands, as `inboxfs check --help` does. */
+    bool is_help = argc == 3 && (strcmp(argv[2], "-h") == 0 || strcmp(argv[2], "--help") == 0);
+    if (argc > 1 && !is_help && strcmp(argv[1], "status") == 0)
         return status_command(argc - 1, argv + 1);
-    if (argc > 1 && strcmp(argv[1], "umount") == 0)
+    if (argc > 1 && !is_help && strcmp(argv[1], "umount") == 0)
         return umount_command(argc - 1, argv + 1);
     switch (options_read(argc, argv, &options)) {
     case OPTIONS_RUN:

@@ -19,12 +19,16 @@ teardown() {
 # ---------------------------------------------------------------- help, version, wrong usage
 
 @test "-h and --help print the usage and every option" {
-  local option
+  local option command
   for option in -h --help; do
     run -0 "$INBOXFS" $option
     for word in api-key-file config state-dir poll-interval daily-limit trust-idempotency allow-http from= \
       adopt-state '-f' '-d' '-o' SOURCE MOUNTPOINT; do
       contains "$output" "$word"
+    done
+    for command in check status umount; do
+      run -0 "$INBOXFS" $command $option
+      contains "$output" "usage: inboxfs"
     done
   done
 }
