@@ -90,7 +90,7 @@ static int open_database(struct spool *spool, char **ret_reason)
                            "spool/" DATABASE_NAME
                            " is damaged. Messages in the spool are not lost: move that "
                            "file (and " DATABASE_NAME "-wal) away, and the next mount shows each in failed/ "
-                           "as interrupted; some of them may have been sent");
+                           "with an unknown outcome: some of them may have been sent");
     if (error == -EPROTO)
         return reason_give(ret_reason, error, "the spool is of a newer version of this program");
     if (error != 0)
