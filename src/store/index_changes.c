@@ -74,6 +74,7 @@ static void show_item(struct index *index, struct inbox *inbox, const struct bat
     email_list_add_to_sums(&inbox->emails, known, -1);
     entry.seen_in = known->seen_in; /* another listing may have had the email meanwhile */
     entry.missing_ms = known->missing_ms;
+    entry.batch = known->batch; /* another batch may have it now */
     *known = entry;
     email_list_add_to_sums(&inbox->emails, known, 1);
 }

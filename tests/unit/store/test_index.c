@@ -155,6 +155,24 @@ TEST_WITH(two_threads_do_not_give_one_name_to_two_emails, set_up, tear_down)
     free(other);
 }
 
+TEST_WITH(a_batch_has_each_email_once_while_another_is_flushed, set_up, tear_down)
+{
+    struct indexed *indexed = *state;
+    struct email_batch *other = calloc(1, sizeof(*other));
+    struct email_record record = {.key = "key", .stem = "name", .json = "{}", .json_len = 2};
+    enum index_put put;
+    uint32_t inbox = put_inbox(indexed, "in-1");
+    put_email(indexed, inbox, "key", "name");
+    assert_int_equal(index_put_email(indexed->index, other, inbox, &record, &put), 0);
+    assert_int_equal(email_batch_flush(indexed->batch, indexed->index), 0);
+    assert_int_equal(index_put_email(indexed->index, other, inbox, &record, &put), 0);
+    assert_true(other->len <= 1);
+    assert_int_equal(email_batch_flush(other, indexed->index), 0);
+    assert_int_equal(index_get_size(indexed->index).emails, 1);
+    email_batch_release(other);
+    free(other);
+}
+
 TEST_WITH(a_key_in_two_inboxes_belongs_to_two_emails, set_up, tear_down)
 {
     struct indexed *indexed = *state;
