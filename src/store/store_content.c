@@ -376,7 +376,7 @@ static int check_may_request(const struct content_transfer *transfer)
     if (contents->is_stopping)
         return -EINTR;
     if (!transfer->request.is_ahead)
-        return transfer->references > 1 ? 0 : -EINTR;
+        return transfer->references > 1 ? 0 : -ECANCELED; /* a reader may yet join it */
     return contact_is_busy(contact) ? -EAGAIN : contact_is_unreachable(contact) ? -EHOSTUNREACH : 0;
 }
 
