@@ -302,6 +302,56 @@ TEST(mail_that_a_full_disk_refused_is_shown_when_there_is_room)
     fixture_release(&fixture);
 }
 
+/* Returns how many lines `index` has. Each must name another file. */
+static size_t count_lines(struct store_jsonl *index)
+{
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CACHE_MAX_BYTES);
+    char piece[4096];
+    size_t len = sizeof(piece);
+    g_autoptr(GHashTable) names = g_hash_table_new_full(g_str_hash, g_str_equal, free, NULL);
+    size_t lines = 0;
+    while (len > 0) {
+        assert_int_equal(store_jsonl_read(index, text.len, piece, sizeof(piece), &len), 0);
+        strbuf_append(&text, piece, len);
+    }
+    for (const char *line = strbuf_str(&text); *line != '\0'; line = strchr(line, '\n') + 1, lines++) {
+        const char *name = strstr(line, "\"file\":\"");
+        assert_true(g_hash_table_add(names, strndup(name, strcspn(name, "\n"))));
+    }
+    return lines;
+}
+
+TEST(an_open_index_jsonl_shows_mail_of_a_first_sync_that_met_a_full_disk)
+{
+    enum {
+        EMAILS = 3000
+    };
+    struct store_fixture fixture;
+    struct store_jsonl *index = NULL;
+    fixture_init_with_alice(&fixture);
+    fixture_add_emails(&fixture, "in-1", 0, EMAILS);
+    fixture_start(&fixture);
+    disk_fill(1000 * 1000);
+    assert_int_equal(fixture_sync(&fixture), -EFBIG);
+    assert_int_equal(store_jsonl_new(fixture.store, fixture_inbox(&fixture, "alice@inbox.example"), &index),
+                     0);
+    size_t shown = fixture_count(&fixture);
+    assert_in_range(shown, 0, EMAILS - 1);
+    assert_int_equal(count_lines(index), shown);
+    assert_int_equal(fixture_sync(&fixture), -EFBIG);
+    assert_int_equal(count_lines(index), fixture_count(&fixture));
+    disk_empty();
+    assert_int_equal(fixture_sync(&fixture), 0);
+    assert_whole(&fixture, EMAILS);
+    assert_int_equal(count_lines(index), EMAILS);
+    _cleanup_free_ char *names = fixture_emails(&fixture, "alice@inbox.example");
+    store_jsonl_free(index);
+    fixture_restart(&fixture);
+    assert_whole(&fixture, EMAILS);
+    assert_emails(&fixture, "alice@inbox.example", names);
+    fixture_release(&fixture);
+}
+
 TEST(a_sync_saves_an_inbox_that_a_full_disk_refused)
 {
     struct store_fixture fixture;
