@@ -250,13 +250,15 @@ static const char *why_no_authorities(const char *path)
     static const char line_end[] = " CERTIFICATE-----";
     _cleanup_free_ char *text = NULL;
     size_t len = 0;
-    if (g_file_test(path, G_FILE_TEST_IS_DIR))
-        return NULL;
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     struct stat status;
     if (fd < 0 || fstat(fd, &status) != 0)
         return strerror(errno);
-    int error = S_ISREG(status.st_mode) ? file_read_fd(fd, CA_FILE_MAX_BYTES, &text, &len) : -ENOTSUP;
+    if (S_ISDIR(status.st_mode))
+        return NULL;
+    if (!S_ISREG(status.st_mode))
+        return "it is neither a file nor a directory";
+    int error = file_read_fd(fd, CA_FILE_MAX_BYTES, &text, &len);
     if (error != 0)
         return strerror(-error);
     return memmem(text, len, line_end, strlen(line_end)) != NULL ? NULL : "it has no certificate in PEM";

@@ -390,7 +390,7 @@ while True:
   done <<'TABLE'
 none.pem No such file
 empty.pem it has no certificate
-fifo Operation not supported
+fifo it is neither a file nor a directory
 TABLE
   # Nobody looks at them for plain HTTP.
   run -0 "$INBOXFS" check --ca-file="$DIR/none.pem" --api-key-file="$KEY_FILE" "$SERVICE_URL"
