@@ -338,7 +338,7 @@ static const char *parse_value_line(struct config *config, char *line)
     if (value == NULL)
         return bad_line;
     *value++ = '\0';
-    const char *name = g_strstrip(line);
+    const char *name = g_strdelimit(g_strstrip(line), "_", '-'); /* also as after -o */
     const char *text = g_strstrip(value);
     int option = find_option(strcmp(name, "base-url") == 0 ? "source" : name, IN_CONFIGURATION);
     if (option == OPTION_COUNT)

@@ -336,7 +336,7 @@ teardown() {
 @test "each option can be set in the configuration" {
   start_service
   (umask 077 && printf '%s\n' "base-url = $SERVICE_URL" "api-key-command = cat '$KEY_FILE'" "state-dir = $DIR/c-state" \
-    "poll-interval=56" "daily-limit = 7" "from = $ALICE" "trust-idempotency = yes" "allow-http = true" "adopt-state = 1" \
+    "poll-interval=56" "daily-limit = 7" "from = $ALICE" "trust_idempotency = yes" "allow-http = true" "adopt-state = 1" \
     >"$DIR/every")
   start_background --config="$DIR/every" "$MOUNT"
   holds "$MOUNT/status.json" '.sync.interval_seconds == 56 and .quota.daily_limit == 7'
