@@ -105,29 +105,38 @@ static void add_member(gpointer email, gpointer value, gpointer emails)
     g_hash_table_add(emails, email);
 }
 
-/* The groups of the lowest rank decide which emails are found. */
-static int rank(const struct group *group)
+static bool has_words(const struct group *group)
 {
-    return group->is_negated ? 2 : group->is_open ? 1 : 0;
+    for (size_t i = 0; i < group->len; i++)
+        if (group->terms[i].kind == SEARCH_WORD)
+            return true;
+    return false;
 }
 
-/* Sets search.found to the emails that all wanted groups have, and no unwanted one. Passes over open groups,
- * unless all are open. */
+/* Sets search.found to the emails that all wanted groups have, and no unwanted one. Passes over open groups
+ * if another group with words is not open. */
 static void combine_groups(struct search *search)
 {
-    const struct group *first = &search->groups[0];
-    GHashTable *found = g_hash_table_new(NULL, NULL);
-    for (size_t i = 1; i < search->groups_len; i++)
-        if (rank(&search->groups[i]) < rank(first))
-            first = &search->groups[i];
-    g_hash_table_foreach(first->emails, add_member, found);
+    bool passes_open = false;
+    GHashTable *found = NULL;
     for (size_t i = 0; i < search->groups_len; i++) {
         const struct group *group = &search->groups[i];
-        if (group->is_negated)
-            g_hash_table_foreach_remove(found, is_member, group->emails);
-        else if (group != first && rank(group) == rank(first))
-            g_hash_table_foreach_remove(found, is_not_member, group->emails);
+        passes_open |= !group->is_negated && !group->is_open && has_words(group);
     }
+    for (size_t i = 0; i < search->groups_len; i++) {
+        const struct group *group = &search->groups[i];
+        if (group->is_negated || (group->is_open && passes_open))
+            continue;
+        if (found != NULL) {
+            g_hash_table_foreach_remove(found, is_not_member, group->emails);
+            continue;
+        }
+        found = g_hash_table_new(NULL, NULL);
+        g_hash_table_foreach(group->emails, add_member, found);
+    }
+    for (size_t i = 0; i < search->groups_len; i++)
+        if (search->groups[i].is_negated)
+            g_hash_table_foreach_remove(found, is_member, search->groups[i].emails);
     g_clear_pointer(&search->found, g_hash_table_unref);
     search->found = found;
 }

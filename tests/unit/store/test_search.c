@@ -232,6 +232,31 @@ TEST_WITH(a_service_that_finds_all_in_every_search_gets_no_further_request, set_
     }
 }
 
+/* The service finds more emails with the word than it lists. */
+TEST_WITH(a_common_word_is_passed_over_for_another_word_alone, set_up, fixture_tear_down)
+{
+    enum {
+        EMAILS = 120
+    };
+    struct store_fixture *fixture = *state;
+    const struct fake_outcome refusal = {.outcome = SERVICE_REJECTED, .http_status = 422};
+    const struct fake_outcome answer = {.outcome = SERVICE_OK, .http_status = 200};
+    char id[16];
+    for (int i = 0; i < EMAILS; i++) {
+        snprintf(id, sizeof(id), "c%d", i);
+        add(fixture, "in-1", id, "20", "\"subject\": \"invoice\"");
+    }
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_true(is_service_asked(fixture, "lunch"));
+    fake_service_push(fixture->fake, FAKE_LIST_EMAILS, refusal); /* the first limit */
+    assert_found(fixture, "invoice from:x.example", "b1 a1");
+    fake_service_push(fixture->fake, FAKE_LIST_EMAILS, answer); /* for "october" */
+    fake_service_push(fixture->fake, FAKE_LIST_EMAILS, refusal);
+    assert_found(fixture, "october invoice", "a1");
+    fake_service_push(fixture->fake, FAKE_LIST_EMAILS, refusal);
+    assert_true(is_cut_short(fixture, "invoice from:x.example"));
+}
+
 TEST_WITH(each_word_is_one_request_and_a_search_at_most_four, set_up, fixture_tear_down)
 {
     struct store_fixture *fixture = *state;
