@@ -119,8 +119,6 @@ void draft_begin_list(struct draft_reading *reading, struct address_list *list)
     address_list_release(list);
 }
 
-/* ---- the beginning of a message */
-
 static size_t blank_len(const char *bytes, size_t len)
 {
     size_t blank = 0;

@@ -192,8 +192,7 @@ static int refuse_header_line(const struct draft_reading *reading, const char *w
 
 /* Checks that a message begins with header lines up to a blank line, at least one of them with the trait that
  * a message needs. A part, whose `where` is not "" (format_part_location()), needs no header, and may end
- * after its headers. Return: 0; -EBADMSG if not, or if a header with HEADER_IS_SINGLE is repeated; -EMSGSIZE.
- */
+ * after its headers. Return: 0; -EMSGSIZE; -EBADMSG if not, or if a HEADER_IS_SINGLE is repeated. */
 static int check_header_section(const struct draft_reading *reading, const char *where, struct span entity)
 {
     bool seen[ARRAY_LEN(headers)] = {false};

@@ -26,7 +26,7 @@ static const struct {
     {"<SEPARATOR>", "<END_MARK><MARKS><RULE>[-_=\\s*]*<ORIGINAL>.*<RULE><MARKS>$"},
     {"<REPLY_LINE>", "(?=.{0,120}$)<MARKS>(?=[#*_=-]{2}|(?=.{0,60}$).*<ANSWER>).*<ABOVE>"},
     {"<IS_MARKED>", "<END_MARK>(?=.*(?:<COLON>|<RULE>)<MARKS>$)"},
-    {"<IS_DATED>", "(?=[-*:\\s]*(?:<OPENING>|(?:[^ ]* )?\\d)(?=.*\\d)(?=.*(?:<TIME>|@)))"},
+    {"<IS_DATED>", "(?=[-*:\\s]*(?:<OPENING>|(?:[^ ]* )?(?=\\d))(?=.*\\d)(?=.*(?:<TIME>|@)))"},
     {"<HAS_SENDER>", "<END_MARK>(?=.*@.*>[-*:\\s]*$)"},
     {"<HAS_VERB>", "(?=.*<VERB>)"},
     {"<HAS_ALL>", "(?=.*<YEAR>)(?=.*<TIME>)(?=.*@)(?=.*<)"},
@@ -138,7 +138,7 @@ static const char *const line_patterns[LINE_KINDS] = {
     [LINE_DASHES] = "--\r?$",
     [LINE_DEVICE] = "\\s*<DEVICE>[^,]{0,100}$",
     [LINE_RULE] = "<END_MARK><MARKS>(?=<RULE>).{0,120}<RULE><MARKS>$",
-    [LINE_LIST] = ".*<LIST>",
+    [LINE_LIST] = "(?=.{0,120}$).*<LIST>",
 };
 
 /* The kinds of attributions: the line with the date and the sender of a quote. */
@@ -147,20 +147,22 @@ enum attribution {
     ATTRIBUTION_SURE, /* "On Friday at 10:14 Ann wrote:": an attribution whatever follows. The sender may be
                          before the date, as in Turkish: "Ann <ann@x.example>, 20 Kas 2026 10:14 yazdı:" */
     ATTRIBUTION_OF_QUOTE, /* "Ann wrote:": an attribution only if the next text is a quote */
-    ATTRIBUTION_BEGIN,    /* "On Friday at 10:14": an attribution may begin with this line */
     ATTRIBUTION_KINDS,
 };
 
 static const char *const attribution_patterns[ATTRIBUTION_KINDS] = {
     [ATTRIBUTION_SURE] = "<IS_MARKED>(?:<HAS_VERB>(?:<IS_DATED>|<HAS_ALL>)|<IS_DATED><HAS_SENDER><HAS_ALL>)",
     [ATTRIBUTION_OF_QUOTE] = "<IS_MARKED>(?:<HAS_VERB>|<IS_DATED>|<HAS_SENDER>)|<HAS_SENDER><IS_DATED>",
-    [ATTRIBUTION_BEGIN] = "[-*\\s]*(?:<OPENING>|(?:[^ ]* )?\\d(?=.*(?:<YEAR>|<TIME>)))",
 };
 
+/* A line that may be the first of several of an attribution: by its opening, or by its date. */
+static const char *const beginning_patterns[] = {NULL, "[-*\\s]*<OPENING>",
+                                                 "[-*\\s]*(?:[^ ]* )?(?=\\d)(?=.*(?:<YEAR>|<TIME>))"};
 static const char *const sentence_end_patterns[] = {NULL, ".*(?:[.!?:;]|…|。|！|？|：)[\"')*_\\s]*$"};
 
 static GRegex *line_regex;
 static GRegex *attribution_regex;
+static GRegex *beginning_regex;
 static GRegex *sentence_end_regex;
 
 enum {
@@ -194,6 +196,7 @@ static void compile_patterns(void)
 {
     line_regex = join_patterns(line_patterns, LINE_KINDS);
     attribution_regex = join_patterns(attribution_patterns, ATTRIBUTION_KINDS);
+    beginning_regex = join_patterns(beginning_patterns, ARRAY_LEN(beginning_patterns));
     sentence_end_regex = join_patterns(sentence_end_patterns, ARRAY_LEN(sentence_end_patterns));
 }
 
@@ -210,7 +213,7 @@ static unsigned int find_pattern(const GRegex *regex, struct text_line line)
 static bool is_blank(struct text_line line)
 {
     for (size_t i = 0; i < line.len; i++)
-        if (!g_ascii_isspace(line.text[i]))
+        if (!g_ascii_isspace(line.text[i]) && memchr("\u00a0", line.text[i], 2) == NULL)
             return false;
     return true;
 }
@@ -322,7 +325,8 @@ static enum attribution find_attribution(const struct new_text *reading, struct 
 {
     char joined[LINE_MAX_BYTES];
     size_t len = 0;
-    for (unsigned int i = 0; i < ATTRIBUTION_LINES_MAX && len + line.len < sizeof(joined); i++) {
+    unsigned int lines = find_pattern(beginning_regex, line) != 0 ? ATTRIBUTION_LINES_MAX : 1;
+    for (unsigned int i = 0; i < lines && len + line.len < sizeof(joined); i++) {
         memcpy(joined + len, line.text, line.len);
         len += line.len;
         joined[len++] = ' ';
@@ -331,12 +335,11 @@ static enum attribution find_attribution(const struct new_text *reading, struct 
         *ret_next = line.next;
         if (found == ATTRIBUTION_SURE || (is_of_quote && is_quoted(read_line_with_text(reading, line.next))))
             return found;
-        if ((found == ATTRIBUTION_NONE && i == 0) || line.next == NULL)
+        if (line.next == NULL)
             break;
         line = read_line(reading, line.next);
-        enum attribution other = attribution_of(line);
         bool is_quote = is_quoted(line) && !has_open_bracket(joined, len);
-        if (is_blank(line) || is_quote || other == ATTRIBUTION_SURE || other == ATTRIBUTION_BEGIN)
+        if (is_blank(line) || is_quote || find_pattern(beginning_regex, line) == 1)
             break;
     }
     return ATTRIBUTION_NONE;

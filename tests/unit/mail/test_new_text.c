@@ -364,6 +364,29 @@ TEST(signatures_are_left_out)
     check(examples, ARRAY_LEN(examples));
 }
 
+TEST(lines_are_joined_to_an_attribution_only_if_they_begin_one)
+{
+    static const struct example examples[] = {
+        {"Hi.\n\nAnn wrote:\nWrite to Bob <b@x.example> by 20.11.2026 10:14:\nyes\n",
+         "Hi.\n\nAnn wrote:\nWrite to Bob <b@x.example> by 20.11.2026 10:14:\nyes\n"},
+        {"On Monday I am away.\nOn Fri, 20 Nov 2026 at 10:14, Ann <a@x.example>\nwrote:\n> q\n",
+         "On Monday I am away.\n"},
+        {"Yes.\n\nOn Friday, November 20,\n2026 at 10:14 AM, Ann Smith\n<a@x.example> wrote:\n> q\n",
+         "Yes.\n"},
+        {"Yes.\n\nFri, 5 Nov, Ann <a@x.example> wrote:\nq\n", "Yes.\n"},
+        {"Yes.\n\n2026 Nov 20 Ann\nSmith <a@x.example> wrote:\nq\n", "Yes.\n"},
+    };
+    check(examples, ARRAY_LEN(examples));
+}
+
+TEST(lines_of_no_break_spaces_are_blank)
+{
+    static const struct example examples[] = {
+        {"Yes.\n\u00a0\nAnn wrote:\n \u00a0 \r\n> q\n\u00a0\n", "Yes.\n"},
+    };
+    check(examples, ARRAY_LEN(examples));
+}
+
 TEST(a_line_that_a_telephone_adds_is_left_out)
 {
     static const char *const lines[] = {
