@@ -23,11 +23,11 @@ static const struct {
     const char *name;
     const char *pattern;
 } parts[] = {
-    {"<SEPARATOR>", "<END_MARK><MARKS><RULE>[-_=\\s*]*<ORIGINAL>.*<RULE><MARKS>$"},
+    {"<SEPARATOR>", "<END_MARK><MARKS><RULE>[-_=\\s*]*+<ORIGINAL>.*<RULE><MARKS>$"},
     {"<REPLY_LINE>", "(?=.{0,120}$)<MARKS>(?=[#*_=-]{2}|(?=.{0,60}$).*<ANSWER>).*<ABOVE>"},
     {"<IS_MARKED>", "<END_MARK>(?=.*(?:<COLON>|<RULE>)<MARKS>$)"},
-    {"<IS_DATED>", "(?=[-*:\\s]*(?:<OPENING>|(?:[^ ]* )?(?=\\d))(?=.*\\d)(?=.*(?:<TIME>|@)))"},
-    {"<HAS_SENDER>", "<END_MARK>(?=.*@.*>[-*:\\s]*$)"},
+    {"<IS_DATED>", "(?=[-*:\\s]*+(?:<OPENING>|(?:[^ ]* )?(?=\\d))(?=.*\\d)(?=.*(?:<TIME>|@)))"},
+    {"<HAS_SENDER>", "<END_MARK>(?=.*@)(?=.*>[-*:\\s]*+$)"},
     {"<HAS_VERB>", "(?=.*<VERB>)"},
     {"<HAS_ALL>", "(?=.*<YEAR>)(?=.*<TIME>)(?=.*@)(?=.*<)"},
     /* Quickly refuses most lines, by their last byte. */
@@ -127,7 +127,7 @@ enum line_kind {
 };
 
 static const char *const line_patterns[LINE_KINDS] = {
-    [LINE_FORWARD] = "(?i)<END_MARK>[-_=\\s*]*<FORWARDED>.*(?:<RULE>|:)<MARKS>$",
+    [LINE_FORWARD] = "(?i)<END_MARK>[-_=\\s*]*+<FORWARDED>.*(?:<RULE>|:)<MARKS>$",
     [LINE_HISTORY] = "(?i)(?:<SEPARATOR>|<REPLY_LINE>)",
     [LINE_TIME] = "<MARKS><DATE><MARKS><COLON>.*<TIME>",
     [LINE_DATE] = "<MARKS><DATE><MARKS><COLON>",
@@ -156,8 +156,8 @@ static const char *const attribution_patterns[ATTRIBUTION_KINDS] = {
 };
 
 /* A line that may be the first of several of an attribution: by its opening, or by its date. */
-static const char *const beginning_patterns[] = {NULL, "[-*\\s]*<OPENING>",
-                                                 "[-*\\s]*(?:[^ ]* )?(?=\\d)(?=.*(?:<YEAR>|<TIME>))"};
+static const char *const beginning_patterns[] = {NULL, "[-*\\s]*+<OPENING>",
+                                                 "[-*\\s]*+(?:[^ ]* )?(?=\\d)(?=.*(?:<YEAR>|<TIME>))"};
 static const char *const sentence_end_patterns[] = {NULL, ".*(?:[.!?:;]|…|。|！|？|：)[\"')*_\\s]*$"};
 
 static GRegex *line_regex;
