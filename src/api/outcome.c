@@ -213,8 +213,6 @@ static void append_reason(struct strbuf *reason, const char *text, size_t len)
 
 static const char *status_hint(int status)
 {
-    if (status < 200)
-        return " (the head of the answer was cut off)";
     if (status >= 300 && status < 400)
         return " (a redirect, which is not followed: check the base URL)";
     if (status == 407)
@@ -281,7 +279,10 @@ static void decide_refusal(const struct http_client *client, const struct http_r
     const struct outcome_row *row = find_row(response->status);
     const struct refusal refusal = parse_refusal(body, response->is_html);
     _cleanup_strbuf_ struct strbuf reason = STRBUF_INIT(OUTCOME_REASON_MAX_BYTES);
-    strbuf_appendf(&reason, "HTTP %d%s", response->status, status_hint(response->status));
+    if (response->status == 0)
+        strbuf_append_str(&reason, "the head of the answer was cut off");
+    else
+        strbuf_appendf(&reason, "HTTP %d%s", response->status, status_hint(response->status));
     append_body_reason(client, &refusal, body, &reason);
     ret->outcome = row->outcome;
     ret->error = row->error;

@@ -108,6 +108,18 @@ TEST(an_answer_of_a_proxy_is_recognised_as_foreign)
     http_client_free(client);
 }
 
+/* libcurl reports no error in this case. */
+TEST(an_answer_whose_head_was_cut_off_has_a_reason)
+{
+    const struct http_response response = {.is_written = true};
+    const struct strbuf body = STRBUF_INIT(16);
+    struct service_result result;
+    outcome_decide(NULL, &response, &body, false, &result);
+    assert_int_equal(result.outcome, SERVICE_UNKNOWN);
+    assert_string_equal(result.detail, "the head of the answer was cut off");
+    service_result_release(&result);
+}
+
 TEST(a_field_that_a_refusal_names_is_found)
 {
     static const struct {
