@@ -28,7 +28,7 @@ void process_forbid_core_files(void);
 void descriptors_open_standard(void);
 
 enum {
-    INHERITED_MAX = 256
+    INHERITED_MAX = 4096
 };
 
 struct inherited_descriptors {
