@@ -6,9 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
-#include <stdbool.h>
-#include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -230,7 +229,8 @@ void watch_helper_announce(struct watch_helper *helper, const char *path)
         helper->announced++;
 }
 
-/* Polls, since the process counts in shared memory and wakes no thread. */
+/* Polls, since the process counts in shared memory and wakes no thread. The pipe has an event (POLLERR) once
+ * the process has died. */
 void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct cancel *cancel)
 {
     struct clock *clock = clock_system();
@@ -238,13 +238,12 @@ void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct c
     LOCK_GUARD(&helper->lock);
     unsigned long announced = helper->announced;
     while (helper->is_running && helper->shared->done < announced && !cancel_is_set(cancel) &&
-           clock_monotonic_ms(clock) < until_ms)
+           poll(&(struct pollfd){.fd = helper->fd}, 1, 0) == 0 && clock_monotonic_ms(clock) < until_ms)
         (void)wait_until(clock, &helper->stopped, &helper->lock, clock_monotonic_ms(clock) + DONE_INTERVAL_MS,
                          cancel);
 }
 
 bool watch_helper_has_pid(const struct watch_helper *helper, pid_t pid)
 {
-    int process = helper->pid;
-    return process > 0 && pid == process;
+    return pid > 0 && pid == helper->pid;
 }

@@ -63,9 +63,9 @@ void watch_helper_release(struct watch_helper *helper);
 /* Announces a new file by its path below the mount point. Does not wait. */
 void watch_helper_announce(struct watch_helper *helper, const char *path);
 
-/* Waits until watchers have seen all files announced before, but not longer than `at_most_ms`. The process
- * then has nothing open that could prevent an unmount. Must not be called while the kernel has locked a
- * folder in which the process creates files. */
+/* Waits until watchers have seen all files announced before, or the process has died, but not longer than
+ * `at_most_ms`. The process then has nothing open that could prevent an unmount. Must not be called while the
+ * kernel has locked a folder in which the process creates files. */
 void watch_helper_wait(struct watch_helper *helper, int64_t at_most_ms, struct cancel *cancel);
 
 bool watch_helper_has_pid(const struct watch_helper *helper, pid_t pid);
