@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Dates of the interface are parsed without strptime(3), which knows no fractions of a second and few forms
- * of UTC offsets. GMime reads the day and the names of zones in headers, but knows no leap seconds and few
- * forms of offsets, so this file reads the time of day and the offset.
+ * Dates are parsed without strptime(3), which knows no fractions of a second and few forms of UTC offsets.
  */
 #include "mail/date.h"
 

@@ -119,16 +119,15 @@ struct span mime_first_token(struct span value)
     return (struct span){value.bytes, len};
 }
 
-/* Old programs write "text" for text/plain. */
+/* A Content-Type without a subtype counts as absent (RFC 2045 section 5.2). */
 void mime_read_type(struct span header, const char *without, char ret_type[MIME_TYPE_SIZE])
 {
     struct span type = mime_first_token(mime_find_field(header, "Content-Type"));
     const char *slash = type.len > 0 ? memchr(type.bytes, '/', type.len) : NULL;
     const char *in_place = NULL;
-    if (type.len == 0 || span_is(type, "text"))
+    if (slash == NULL)
         in_place = without;
-    else if (slash == NULL || slash == type.bytes || slash + 1 == type.bytes + type.len ||
-             type.len >= MIME_TYPE_SIZE ||
+    else if (slash == type.bytes || slash + 1 == type.bytes + type.len || type.len >= MIME_TYPE_SIZE ||
              memchr(slash + 1, '/', (size_t)(type.bytes + type.len - slash) - 1) != NULL)
         in_place = MIME_TYPE_OF_BYTES;
     if (in_place != NULL)
@@ -329,6 +328,11 @@ static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
     int found = is_prose(leaf) ? mime_is_file(leaf) : 1;
     if (found < 0)
         return found;
+    /* A type without a subtype, such as "pdf", means text (RFC 2045 section 5.2), but a file of this type may
+     * hold any bytes. */
+    struct span type = mime_first_token(mime_find_field(leaf->header, "Content-Type"));
+    if (found > 0 && type.len > 0 && memchr(type.bytes, '/', type.len) == NULL)
+        strcpy(leaf->type, MIME_TYPE_OF_BYTES);
     if (found > 0 || !choose_as_text(leaf, role))
         role = MIME_ATTACHMENT;
     return reading->visitor->leaf(reading->visitor->context, leaf, role);

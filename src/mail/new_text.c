@@ -232,11 +232,6 @@ static enum line_kind kind_of(struct text_line line)
     return is_quoted(line) ? LINE_OF_TEXT : (enum line_kind)find_pattern(line_regex, line);
 }
 
-static enum attribution attribution_of(struct text_line line)
-{
-    return (enum attribution)find_pattern(attribution_regex, line);
-}
-
 /* Returns true if a mail program can have wrapped one line into this one and another: this one has the length
  * of a wrapped line, and ends in the middle of a sentence. */
 static bool can_be_wrapped(struct text_line line)
@@ -330,7 +325,8 @@ static enum attribution find_attribution(const struct new_text *reading, struct 
         memcpy(joined + len, line.text, line.len);
         len += line.len;
         joined[len++] = ' ';
-        enum attribution found = attribution_of((struct text_line){.text = joined, .len = len});
+        enum attribution found =
+            (enum attribution)find_pattern(attribution_regex, (struct text_line){joined, len, NULL});
         bool is_of_quote = found == ATTRIBUTION_OF_QUOTE && i == 0;
         *ret_next = line.next;
         if (found == ATTRIBUTION_SURE || (is_of_quote && is_quoted(read_line_with_text(reading, line.next))))
