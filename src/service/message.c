@@ -242,8 +242,8 @@ static int read_line(struct span value, char **ret_text)
 static int add_unparsable(void *others, const char *item, size_t len)
 {
     g_autofree char *text = g_utf8_make_valid(item, (gssize)len);
-    make_line(text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, NAME_MAX_BYTES);
-    g_strstrip(text);
+    character_replace(text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
+    make_line(g_strstrip(text), 0, NAME_MAX_BYTES);
     struct address_list readable = {0};
     int error = address_list_parse(&readable, text, NULL, NULL);
     address_list_release(&readable);

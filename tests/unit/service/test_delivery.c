@@ -338,6 +338,9 @@ TEST_WITH(a_missing_sender_is_taken_from_the_envelope, fixture_set_up, fixture_t
     free(bob);
 }
 
+#define BLANKS_50 "                                                  "
+#define BLANKS_300 BLANKS_50 BLANKS_50 BLANKS_50 BLANKS_50 BLANKS_50 BLANKS_50
+
 /* Texts that are not addresses are listed after the addresses, and none of them looks like an address. */
 TEST_WITH(text_instead_of_an_address_is_shown, fixture_set_up, fixture_tear_down)
 {
@@ -356,13 +359,14 @@ TEST_WITH(text_instead_of_an_address_is_shown, fixture_set_up, fixture_tear_down
         {"Cc: =?UTF-8?Q?q=40x.example?=\n", "cc_addresses", {"=?UTF-8?Q?q=40x.example?="}},
         {"Cc: \374b@x.example\n", "cc_addresses", {"\uFFFDb@x.example"}},
         {"Cc: \001a@x.example\n", "cc_addresses", {"a@x.example\uFFFD"}},
+        {"To: " BLANKS_300 "\001nobody here\n", "to_addresses", {"nobody here"}},
         {"To: undisclosed-recipients:;\n", "to_addresses", {NULL}},
         {"To: , ,\n", "to_addresses", {NULL}},
     };
     const struct fixture *fixture = *state;
     char *bob = create_inbox(fixture, BOB, NULL);
     for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {
-        char raw[256];
+        char raw[512];
         snprintf(raw, sizeof(raw), "From: c@x.example\n%sSubject: x\n\nx\n", cases[i].header);
         deliver(fixture, BOB, raw);
         json_t *content = newest_content(fixture, bob);
