@@ -30,6 +30,14 @@ hold_announcements() {
   run ! grep -q _many_ "$WATCHED"
 }
 
+# If the mount is busy, prints what keeps it so.
+unmount() {
+  fusermount3 -u "$MOUNT" && return
+  find /proc/[0-9]*/fd /proc/[0-9]*/cwd -lname "$MOUNT*" -printf '%p -> %l\n' 2>/dev/null
+  pgrep -P "$MOUNT_PID" -l
+  return 1
+}
+
 @test "a barrier returns after watchers were notified, and leaves the mount free to unmount" {
   local i # to no inbox of the account: its new mail would be told of just then
   start_two_inboxes
@@ -40,7 +48,7 @@ hold_announcements() {
     message dave@elsewhere.example "round $i" >"$MOUNT/drafts/round-$i"
     mv "$MOUNT/drafts/round-$i" "$MOUNT/outbox/"
     sync "$MOUNT/outbox"
-    fusermount3 -u "$MOUNT"
+    unmount
     wait_until 10 saw CREATE "round-$i.receipt.json\$"
     stop_watching
     wait_until 10 process_is_gone "$MOUNT_PID"
@@ -57,7 +65,7 @@ hold_announcements() {
     watch "inboxes/$BOB"
     send_many 20
     refresh
-    fusermount3 -u "$MOUNT"
+    unmount
     wait_until 10 saw CREATE _many_ 20
     stop_watching
     wait_until 10 process_is_gone "$MOUNT_PID"
