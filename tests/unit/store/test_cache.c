@@ -235,10 +235,13 @@ TEST(a_full_disk_at_the_start_does_not_count_as_damage)
 {
     struct store_fixture fixture;
     fixture_init_with_alice(&fixture);
+    fake_service_add_inbox(fixture.fake, "{\"id\": \"in-2\", \"email_address\": \"bob@inbox.example\"}");
     fixture_add_emails(&fixture, "in-1", 0, 20);
+    fixture_add_emails(&fixture, "in-2", 0, 2);
     fixture_start(&fixture);
     assert_int_equal(fixture_sync(&fixture), 0);
     fake_service_remove_email(fixture.fake, "00000007-in-1");
+    fake_service_remove_inbox(fixture.fake, "in-2");
     assert_int_equal(fixture_sync_removal(&fixture), 0);
     fixture_close(&fixture);
     disk_fill(64);
