@@ -30,7 +30,7 @@ static const struct tree_caller *begin_request(struct fs_request *request, fuse_
  *
  * No other notification is made from within a request. This one waits only for locks of the file's pages,
  * which only a read of the same file can hold. Before the first open there was no read, and no other open is
- * answered meanwhile, since one thread carries out all requests that are answered at once (request_loop.h).
+ * answered meanwhile: opens of such files never wait, so the leader carries them all out (request_loop.h).
  */
 static void give_first_content(struct operations *operations, fuse_ino_t ino, struct tree_handle *handle)
 {

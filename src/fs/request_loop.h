@@ -7,8 +7,8 @@
  * waiting thread, or to a new one, up to REQUEST_LOOP_THREADS_MAX. After its request a thread leads if no
  * other thread does; else it waits to lead, or ends if REQUEST_LOOP_WAITING_MAX threads wait already.
  *
- * So a request that waits, for the service, the disk or other requests, delays no other request. If no
- * further thread can be started, new requests stay in the kernel until a request under way ends.
+ * So a request that waits, for the service, a write to the disk or other requests, delays no other request.
+ * If no further thread can be started, new requests stay in the kernel until a request under way ends.
  *
  * At the end an eventfd wakes the leader, and each thread that ends hands the lead over to the next. So
  * threads end without signals, and no thread wakes up periodically.

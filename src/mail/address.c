@@ -268,7 +268,7 @@ static const char *skip_brackets(const char *c)
 }
 
 /* Scans from `c` to the end of the item. A quoted string or comment without an end takes the rest of the
- * text, so that each character is scanned only a few times. */
+ * text, so that malformed text takes linear time. */
 static void scan_rest_of_item(const char *c, struct list_item *item)
 {
     while (*c != '\0' && !is_separator(*c)) {

@@ -53,7 +53,8 @@ int draft_refuse_address(const struct draft_reading *reading, const char *path, 
 int draft_read_addresses(struct draft_reading *reading, const char *path, const char *text,
                          struct address_list *list);
 
-/* Empties the list if it is that of the answered email. Call it before adding the message's addresses. */
+/* Empties the list if it still holds addresses of the answered email. Call it before adding the message's
+ * addresses. */
 void draft_begin_list(struct draft_reading *reading, struct address_list *list);
 
 /* Reads the JSON form. The bytes must hold no NUL; likewise below. */

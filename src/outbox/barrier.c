@@ -30,8 +30,8 @@ static bool is_awaited(const struct barrier *barrier, const struct item *item)
     return item->row.kind == barrier->kind && item->row.position <= barrier->last_position;
 }
 
-/* Returns true if the item waits for a time, for the service, or for the user to change the key. A claimed
- * item is about to change. */
+/* Returns true if the item waits for a time, for the service, or for the user to change the key; false for a
+ * claimed item, which is about to change. */
 static bool has_to_wait(struct outbox *outbox, const struct item *item)
 {
     const struct suspension *suspension = &outbox->suspensions[item->row.kind];

@@ -128,9 +128,9 @@ int change_begin(struct change *change, struct item *item, enum item_state state
  * uncommitted change. Waits for the disk. */
 void change_release(struct outbox *outbox, struct change *change);
 
-/* Commits all changes in one turn, or none. If the first has `place`, a second turn saves the others, after
- * the content is placed: if only that turn fails, the next start repeats it (row.replaces). The caller holds
- * no lock. Waits for the disk. In sent/ and failed/, and for a new answer, a taken name gets a number.
+/* Commits all changes in one turn, or none. If the first change has `place`, a second turn saves the others,
+ * after the content is placed: if only that turn fails, the next start repeats it (row.replaces). The caller
+ * holds no lock. Waits for the disk. In sent/ and failed/, and for a new reply, a taken name gets a number.
  * Returns 0; -EEXIST: another item, which no change removes, has the name; -ENOMEM; -EPERM: item.c forbids
  * the new state; an error of `place`; or the disk's error. */
 int change_commit(struct outbox *outbox, struct change *changes, size_t len);

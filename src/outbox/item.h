@@ -124,7 +124,7 @@ int row_set_string(char **string, const char *value);
 const char *item_kind_name(enum item_kind kind);
 struct item_state_facts {
     const char *name;       /* as in the database and in receipts: "unknown outcome"; NULL for ITEM_GONE */
-    unsigned int followers; /* bit set: 1U << state */
+    unsigned int followers; /* the states that may follow: a bit each, 1U << state */
     enum outbox_folder message_folder; /* the folder in which a message in this state shows */
     enum outbox_folder attachment_folder;
     bool is_unsettled; /* the item was handed in, and its outcome is not known yet */

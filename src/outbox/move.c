@@ -378,8 +378,8 @@ static int accept_draft(struct moving_in *moving)
     return error;
 }
 
-/* Replaces the item that has the name; an answer replaces none. Tries again if the name was free, but another
- * thread took it before it was reserved. */
+/* Replaces the item that has the name; a reply never replaces one. Tries again if the name was free, but
+ * another thread took it before it was reserved. */
 static int hand_in(struct moving_in *moving)
 {
     struct renaming *renaming = &moving->renaming;

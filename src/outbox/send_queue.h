@@ -5,9 +5,9 @@
  * Model. Closed messages wait in one list for the end of their quiet time. A second list has the messages
  * that were handed in, a third the uploads. Messages from one sender to the same set of recipients form a
  * *sequence*, and are sent one at a time, in order. Three conditions allow an attempt: the item's own time
- * is past (schedule.due_ms, which put_off_attempt() in send.c sets after a 429 or 503); no *suspension* of
- * its kind forbids it, because the service does not answer, is busy or refuses the key, or another server
- * answers in its place; and the *quota*, a number of emails per UTC day, is not used up.
+ * is past (schedule.due_ms, which put_off_attempt() in send.c sets when an attempt is to be repeated); no
+ * *suspension* of its kind forbids it, because the service does not answer, is busy or refuses the key, or
+ * another server answers in its place; and the *quota*, a number of emails per UTC day, is not used up.
  *
  * The caller of each function holds outbox->lock. No function waits. The quota's times are realtime, all
  * others monotonic.

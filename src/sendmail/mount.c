@@ -33,7 +33,7 @@
 enum {
     EVENTS_TAIL_BYTES = 64 * 1024,
     SYSTEM_UID_MAX = 999, /* the greatest uid of a system account on most systems */
-    PAUSE_MIN_MS = 20,    /* the first pause between two looks for an outcome */
+    PAUSE_MIN_MS = 20,    /* the first pause between two checks for an outcome */
     PAUSE_MAX_MS = 640,
 };
 

@@ -38,8 +38,9 @@ struct connections {
     size_t max_open;
     pthread_mutex_t lock;
     pthread_cond_t changed; /* a connection changed its phase or was removed, while draining */
+    /* Protected by `lock`, as are the members below and the connections. */
     LIST_HEAD(list, open_connection)
-    list; /* protected by `lock`, as are the members below and the connections */
+    list;
     size_t busy;
     bool is_draining;
     bool is_closed; /* connections_end() has shut down the sockets */

@@ -319,7 +319,7 @@ static int commit_for_all(struct database *database, int error)
     return error;
 }
 
-/* Calls commit_for_all(), lets the next writer begin, and counts a commit. */
+/* Calls commit_for_all(), lets the next writer begin, and counts the commit if it succeeded. */
 static int end_transaction(struct database *database, int error)
 {
     error = commit_for_all(database, error);

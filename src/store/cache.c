@@ -295,7 +295,8 @@ static int visit_rows(struct connection *connection, const char *sql,
 
 #define GONE_INBOXES "(SELECT number FROM inboxes WHERE is_gone)"
 
-/* Ignores errors (such as a full disk): cache_load() passes over the rows, and the next start deletes them. */
+/* Ignores errors (such as a full disk): cache_load() passes over the rows, and the next start deletes them.
+ */
 static void delete_gone(struct cache *cache)
 {
     struct connection *connection = NULL;
@@ -332,8 +333,8 @@ int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct 
     if (error == 0 || error == -ENOENT)
         error = visit_rows(connection, "SELECT * FROM inboxes ORDER BY number", visit_inbox, visitor);
     if (error == 0)
-        error = visit_rows(connection,
-                           "SELECT * FROM emails WHERE inbox NOT IN " GONE_INBOXES " ORDER BY number",
-                           visit_email, visitor);
+        error =
+            visit_rows(connection, "SELECT * FROM emails WHERE inbox NOT IN " GONE_INBOXES " ORDER BY number",
+                       visit_email, visitor);
     return error;
 }

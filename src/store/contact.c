@@ -188,7 +188,7 @@ static void list_inboxes_first(void *context, struct cancel *cancel)
     list_one_email(first->service, cancel, &first->result);
 }
 
-/* The service never deletes inboxes, so an account without any inbox of the cache is another account. */
+/* The service never deletes inboxes, so an account that has none of the cached inboxes is another account. */
 static bool is_foreign(struct store *store, const GArray *inboxes)
 {
     struct index *index = &store->index;

@@ -29,7 +29,7 @@ enum {
     PACKED_MAX_BYTES = 1000 * 1000 * 1000, /* SQLite's limit for a value */
     CHUNK_BYTES = 64 * 1024,
     LEVEL = 1,                /* zlib's level; level 6 makes texts 8 % shorter in twice the time */
-    USE_INTERVAL_S = 60 * 60, /* a use of a settled part is written only if the last written use is older */
+    USE_INTERVAL_S = 60 * 60, /* a use of a settled part is recorded only if the last recorded one is older */
     AGAIN_INTERVAL_S = 60,    /* likewise for a passing part, which its first reader may still be reading */
     ROW_BYTES = 100,          /* size of a part's row without its bytes */
     SETTLED_PERCENT = 90,     /* of the bound: a new part is settled if all parts then take no more */

@@ -166,7 +166,7 @@ enum {
     NAME_MAX_BYTES = FILE_NAME_MAX_BYTES + 16
 };
 
-/* Chooses "STEM.json"; adds more of the key while an email of the inbox, gone or not, has that name.
+/* Chooses "STEM.json"; adds more of the key's digest while an email of the inbox, gone or not, has that name.
  * Return: 0; -ENOMEM. */
 static int choose_name(const struct email_list *list, const struct email_record *record,
                        char ret_name[NAME_MAX_BYTES])

@@ -9,7 +9,8 @@
  *
  * A new email gets its number and file name when it is put into a batch; until the flush its entry is marked
  * as gone, and has no record. choose_name() skips the names of all emails of the inbox, also of those removed
- * since the start. The name is in the email's row, and lasts as long as the cache.
+ * since the start, and write_lock is held until the name is entered. If the flush fails, the entry keeps key,
+ * number and name, and the next list fills it. The name lasts as long as the email's row.
  *
  * When an inbox is removed or returns, so are its emails, which are not reported one by one.
  *

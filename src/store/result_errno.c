@@ -21,7 +21,7 @@ static int errno_without_answer(const struct service_result *result)
     switch (result->error) {
     case EINTR:
     case EAGAIN:
-    case EDQUOT: /* the store's bound for the account */
+    case EDQUOT: /* the account exceeds the store's limit */
     case ENOSPC: /* the disk of the cache is full */
     case EROFS:
     case EFBIG:

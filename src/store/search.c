@@ -350,7 +350,7 @@ static bool test_ability(struct search *search, bool *ret_can_search)
     const struct email_query query = {.limit = 1, .search_term = term};
     enum service_outcome outcome = list_from_service(search, &query, ignore_record, &count);
     *ret_can_search = outcome == SERVICE_OK && count == 0;
-    /* Even an answer that was cut off has a count. */
+    /* A count above zero proves that the service answered, even if the answer was cut off. */
     return outcome == SERVICE_OK || outcome == SERVICE_REJECTED || outcome == SERVICE_ABSENT || count > 0;
 }
 

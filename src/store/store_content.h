@@ -11,7 +11,8 @@
  * The functions that wait return 0 or:
  * -ENOENT when the service has no such email or attachment, or offers no content at all;
  * -EHOSTUNREACH when the service does not answer, -EACCES when it refuses the key, -EAGAIN when it is busy;
- * -ETIMEDOUT after 30 s (the transfer continues), -EINTR when `cancel` is set or the store stops;
+ * -ETIMEDOUT after 30 s (the transfer continues), -EINTR when `cancel` is set (a part that the
+ *   cache has is read all the same) or the store stops;
  * -EFBIG when the part is too long, -EIO when the answer cannot be used, -ENOMEM.
  */
 #ifndef INBOXFS_STORE_STORE_CONTENT_H

@@ -249,8 +249,8 @@ static bool request_larger_list(struct mail_listing *listing, unsigned int limit
     return true;
 }
 
-/* Returns true if the last answer was complete. A service that returns more records than the limit ignores
- * limits, so its answer is complete. */
+/* Lists the newest emails. Returns true if the last answer was complete. A service that returns more records
+ * than the limit ignores limits, so its answer is complete. */
 static bool request_newest(struct mail_listing *listing, struct service_result *ret)
 {
     unsigned int limit = FIRST_LIMIT;

@@ -89,10 +89,11 @@ static bool has_too_high_number(int fd)
 static int get_node(struct draft_table *table, ino_t ino, int *fd, struct draft_node **ret)
 {
     const struct draft_node wanted = {.ino = ino};
+    bool has_room = !has_too_high_number(*fd);
     LOCK_GUARD(&table->lock);
     struct draft_node *node = g_hash_table_lookup(table->nodes, &wanted);
     if (node == NULL) {
-        if (has_too_high_number(*fd))
+        if (!has_room)
             return -EMFILE;
         node = g_aligned_alloc(1, sizeof(*node), NODE_ALIGNMENT);
         *node = (struct draft_node){.ino = ino, .fd = TAKE_FD(*fd)};

@@ -32,7 +32,8 @@ enum draft_state {
     DRAFT_LEFT,
 };
 
-/* `lock` of the table protects all members but the first two, which are constant. */
+/* `lock` of the table protects all members but the first two, which are constant. `fd` does not change
+ * between draft_node_begin_use() and draft_node_end_use(), and is read there without the lock. */
 struct draft_node {
     ino_t ino;            /* inode number of the file on the disk */
     bool is_root;         /* drafts/, which is never freed */
