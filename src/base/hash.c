@@ -9,7 +9,6 @@
 #include <glib.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/auxv.h>
 
 enum {
     WORD_BYTES = sizeof(uint64_t),
@@ -50,9 +49,10 @@ uint64_t hash_bytes(uint64_t seed, const void *bytes, size_t len)
 
 unsigned int hash_string(const void *text)
 {
-    /* The kernel gives each process 16 random bytes (getauxval(3)). */
-    const void *random = (const void *)getauxval(AT_RANDOM);
-    return (unsigned int)hash_bytes(word_at(random, WORD_BYTES), text, strlen(text));
+    static gsize seed;
+    if (g_once_init_enter(&seed))
+        g_once_init_leave(&seed, (gsize)g_random_int() | 1);
+    return (unsigned int)hash_bytes(seed, text, strlen(text));
 }
 
 void hash_sha256(const void *bytes, size_t len, char ret_digest[65])
