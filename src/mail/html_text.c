@@ -662,7 +662,7 @@ static enum html_meaning read_start_tag(struct html_reading *reading, const stru
 static const char *find_markup(const char *at)
 {
     for (at = strchrnul(at, '<'); *at != '\0'; at = strchrnul(at + 1, '<'))
-        if (at[1] == '!' || at[1] == '?' || g_ascii_isalpha(at[1 + (at[1] == '/')]))
+        if (at[1] == '!' || at[1] == '?' || at[1] == '/' || g_ascii_isalpha(at[1]))
             break;
     return at;
 }
@@ -681,7 +681,7 @@ static const char *read_markup(struct html_reading *reading, const char *at)
 {
     if (g_str_has_prefix(at, "<!--"))
         return skip_comment(at);
-    if (at[1] == '!' || at[1] == '?') {
+    if (!g_ascii_isalpha(at[1 + (at[1] == '/')])) {
         const char *end = strchr(at, '>');
         return end != NULL ? end + 1 : NULL;
     }

@@ -195,6 +195,7 @@ TEST(hidden_elements_are_left_out)
         {"<svg><desc>x<p>y</svg>z", "z\n"},
         {"<svg/>y<svg><style/><title/></svg>z", "yz\n"},
         {"<div hidden>x<br/>x</div/>y", "y\n"},
+        {"x</>y</ p>z</3 a comment>", "xyz\n"},
         {"", ""},
         {"<p> </p>", ""},
         {"<a href='https://x.example/'><img src=y><img src='cid:1' alt=' '></a>", ""},
