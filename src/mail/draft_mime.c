@@ -348,6 +348,9 @@ static int read_attachment(struct draft_reading *reading, const struct mime_enti
     draft_part.name = g_strdup(name);
     draft_part.content_type = g_strdup(part->type);
     draft_part.content_id = message_id_first(content_id.bytes, content_id.len);
+    struct span bare_id = mime_first_token(content_id);
+    if (draft_part.content_id == NULL && bare_id.len > 0)
+        draft_part.content_id = g_strndup(bare_id.bytes, bare_id.len);
     g_array_append_val(reading->parts, draft_part);
     return note_attachment(reading, part, name);
 }

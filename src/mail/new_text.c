@@ -213,7 +213,7 @@ static unsigned int find_pattern(const GRegex *regex, struct text_line line)
 static bool is_blank(struct text_line line)
 {
     for (size_t i = 0; i < line.len; i++)
-        if (!g_ascii_isspace(line.text[i]) && memchr("\u00a0", line.text[i], 2) == NULL)
+        if (!g_ascii_isspace(line.text[i]) && line.text[i] != '\xc2' && line.text[i] != '\xa0') /* U+00A0 */
             return false;
     return true;
 }
