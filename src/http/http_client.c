@@ -504,6 +504,18 @@ static void explain_long_header_line(CURLcode code, struct transfer *transfer)
     snprintf(transfer->reason, sizeof(transfer->reason), "a header of the answer is longer than can be read");
 }
 
+/* When a reused connection ends, libcurl repeats the request on another one. Its words are then about that
+ * connection, or about on_seek(), and sound as if the request had not left. */
+static void explain_repeated_request(CURLcode code, struct transfer *transfer)
+{
+    bool is_repeated = code == CURLE_COULDNT_CONNECT || code == CURLE_SEND_FAIL_REWIND;
+    if (!is_repeated || !transfer->response->is_written || transfer->error != 0)
+        return;
+    transfer->error = convert_curl_code(code, transfer);
+    snprintf(transfer->reason, sizeof(transfer->reason),
+             "the connection ended after the request was written");
+}
+
 /* libcurl reports a missing file descriptor as a failed connection. */
 static void explain_missing_descriptor(CURLcode code, struct transfer *transfer)
 {
@@ -590,6 +602,7 @@ static bool run_transfer(struct http_slot *slot, const struct http_client *clien
         code = drive_transfer(slot->multi, &transfer);
         apply_never_sent(&transfer);
         explain_long_header_line(code, &transfer);
+        explain_repeated_request(code, &transfer);
         explain_missing_descriptor(code, &transfer);
         read_response_headers(easy, ret);
     }

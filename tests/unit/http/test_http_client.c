@@ -315,6 +315,7 @@ TEST_WITH(a_post_on_a_reused_connection_is_never_sent_twice, set_up, tear_down)
         assert_int_equal(response.error, -ECONNRESET);
         assert_int_equal(response.status, 0);
         assert_true(response.is_written);
+        assert_string_equal(response.reason, "the connection ended after the request was written");
         assert_int_equal(scripted_server_requests(fixture->server), 2);
     }
 }
