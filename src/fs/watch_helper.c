@@ -23,7 +23,7 @@
 #include "base/thread.h"
 
 enum {
-    PATH_MAX_BYTES = PIPE_BUF, /* the kernel writes so many bytes whole, or none of them */
+    PATH_MAX_BYTES = PIPE_BUF, /* size of a path with its NUL; a pipe may take a longer write in pieces */
     PIPE_BYTES = 1024 * 1024,  /* some ten thousand paths: the largest pipe that the kernel gives any user */
     DONE_INTERVAL_MS = 1,      /* interval between two checks of watch_helper_shared.done */
     RESTART_MS = 50,           /* minimum interval of restarts: a process that dies at once costs little */
