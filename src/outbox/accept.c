@@ -24,17 +24,15 @@ size_t accept_max_bytes(enum item_kind kind)
     return kind == ITEM_MESSAGE ? DRAFT_MAX_BYTES : ATTACHMENTS_MAX_BYTES;
 }
 
-static int begin_hand_in(struct item *item, const char *name, struct change *ret)
+static void begin_hand_in(struct item *item, const char *name, struct change *ret)
 {
-    int error = change_begin(ret, item, ITEM_WAITING);
-    if (error != 0)
-        return error;
     struct row *next = &ret->next;
+    change_begin(ret, item, ITEM_WAITING);
     row_clear_outcome(next);
     next->was_unknown = item_may_have_been_sent(item);
     if (item->row.state == ITEM_SENT) /* the user sends the content again, as a new message */
         next->key[0] = next->digest[0] = '\0';
-    return row_set_string(&next->name, name);
+    row_set_string(&next->name, name);
 }
 
 static int find_sender(struct outbox *outbox, struct row *next, const struct draft *draft, char **ret_reason)
@@ -74,7 +72,7 @@ static int choose_key(struct row *next, const char *bytes, size_t len)
 }
 
 /* Finds the first known email that the draft names. Returns 0; -ENOENT if no email is known; -EXDEV if an
- * email is known in another inbox; -ENOMEM; another -errno if the search failed. */
+ * email is known in another inbox; another -errno if the search failed. */
 static int find_email(const struct email_directory *emails, const struct draft *draft, const char *from,
                       char **ret_email_id)
 {
@@ -93,20 +91,18 @@ static int find_email(const struct email_directory *emails, const struct draft *
 /* The key does not depend on the email that is found: a text that may have been sent keeps its key although
  * the user has opened the email since. Such a text keeps its request as well, because a service may reject a
  * different request with the same key. */
-static int find_replied_email(struct outbox *outbox, struct row *next, const struct draft *draft)
+static void find_replied_email(struct outbox *outbox, struct row *next, const struct draft *draft)
 {
-    int error = -ENOENT;
     const char *description = NEW_THREAD "as it was before";
     if (!next->was_unknown) {
         free(TAKE_PTR(next->replies_to));
-        error = find_email(&outbox->config.emails, draft, next->from, &next->replies_to);
+        int error = find_email(&outbox->config.emails, draft, next->from, &next->replies_to);
         description = error == -EXDEV    ? NEW_THREAD "for the email that they name is in another inbox"
                       : error == -ENOENT ? NEW_THREAD "for no message that they name was opened in this mount"
                                          : NEW_THREAD "for it cannot be read which messages were opened here";
     }
-    if (error == -ENOMEM || draft->message_ids_len == 0 || next->replies_to != NULL)
-        return error == -ENOMEM ? error : 0;
-    return row_add_not_carried(next, description);
+    if (draft->message_ids_len > 0 && next->replies_to == NULL)
+        row_add_not_carried(next, description);
 }
 
 /* ---------------------------------------------------------------- binding attachments */
@@ -136,8 +132,6 @@ static int bind_file(struct outbox *outbox, struct change *change, const char *n
         return 0;
     }
     struct piece *piece = row_add_piece(&change->next, file->row.name);
-    if (piece == NULL)
-        return -ENOMEM;
     piece->size = file->row.size;
     memcpy(piece->digest, file->row.digest, sizeof(piece->digest));
     piece->content = spool_take_number(outbox->spool);
@@ -173,17 +167,15 @@ static int bind_files(struct outbox *outbox, struct change *change, const struct
 /* ---------------------------------------------------------------- the whole check */
 
 /* A repeated request with the same key must have the same pool ids. */
-static int keep_pool_ids(const struct row *before, struct row *next)
+static void keep_pool_ids(const struct row *before, struct row *next)
 {
-    int error = 0;
-    for (size_t i = 0; i < next->pieces_len && i < before->pieces_len && error == 0; i++) {
+    for (size_t i = 0; i < next->pieces_len && i < before->pieces_len; i++) {
         const struct piece *old = &before->pieces[i];
         struct piece *piece = &next->pieces[i];
         /* MIME parts have no digest. */
         if ((old->name == NULL) == (piece->name == NULL) && strcmp(old->digest, piece->digest) == 0)
-            error = row_set_string(&piece->pool_id, old->pool_id);
+            row_set_string(&piece->pool_id, old->pool_id);
     }
-    return error;
 }
 
 static int collect_pieces(struct outbox *outbox, struct change *change, const struct draft *draft,
@@ -192,15 +184,18 @@ static int collect_pieces(struct outbox *outbox, struct change *change, const st
     struct row *next = &change->next;
     int64_t bytes = 0;
     int error = bind_files(outbox, change, draft, &bytes, ret_reason);
-    for (size_t i = 0; i < draft->parts_len && error == 0; i++) {
+    if (error != 0)
+        return error;
+    for (size_t i = 0; i < draft->parts_len; i++) {
         bytes += (int64_t)draft->parts[i].len;
-        error = row_add_piece(next, NULL) == NULL ? -ENOMEM : 0;
+        row_add_piece(next, NULL);
     }
-    if (error == 0 && bytes > ATTACHMENTS_MAX_BYTES)
+    if (bytes > ATTACHMENTS_MAX_BYTES)
         return reason_give(ret_reason, -EMSGSIZE, "the attachments are larger than %d bytes together",
                            ATTACHMENTS_MAX_BYTES);
-    bool is_same_key = strcmp(change->item->row.key, next->key) == 0;
-    return error == 0 && is_same_key ? keep_pool_ids(&change->item->row, next) : error;
+    if (strcmp(change->item->row.key, next->key) == 0)
+        keep_pool_ids(&change->item->row, next);
+    return 0;
 }
 
 static int check_message(struct outbox *outbox, struct change *change, const char *bytes, size_t len,
@@ -211,11 +206,13 @@ static int check_message(struct outbox *outbox, struct change *change, const cha
     int error = draft_parse(bytes, len, next->reply_template, &draft, ret_reason);
     error = error != 0 ? error : find_sender(outbox, next, draft, ret_reason);
     error = error != 0 ? error : draft_sequence(draft->request, next->from, next->sequence);
-    for (size_t i = 0; error == 0 && i < draft->not_carried_len; i++)
-        error = row_add_not_carried(next, draft->not_carried[i]);
     error = error != 0 ? error : choose_key(next, bytes, len);
-    error = error != 0 ? error : find_replied_email(outbox, next, draft);
-    error = error != 0 ? error : collect_pieces(outbox, change, draft, ret_reason);
+    if (error != 0)
+        return error;
+    for (size_t i = 0; i < draft->not_carried_len; i++)
+        row_add_not_carried(next, draft->not_carried[i]);
+    find_replied_email(outbox, next, draft);
+    error = collect_pieces(outbox, change, draft, ret_reason);
     next->state = change->awaits != 0 ? ITEM_WAITING : ITEM_QUEUED;
     if (error == 0 && change->awaits != 0) { /* after the attachment's close everything is checked again */
         spool_remove_pieces(outbox->spool, next, NULL);
@@ -228,9 +225,9 @@ int accept_check(struct outbox *outbox, struct item *item, const char *name, con
                  struct change *ret, char **ret_reason)
 {
     struct row *next = &ret->next;
-    int error = begin_hand_in(item, name, ret);
-    if (error != 0 || len == 0 || item_is_never_sent(next->kind, name))
-        return error;
+    begin_hand_in(item, name, ret);
+    if (len == 0 || item_is_never_sent(next->kind, name))
+        return 0;
     next->accepted_ms = outbox_realtime_ms(outbox);
     if (item->row.state != ITEM_WAITING) /* a waiting message keeps the position of its last close */
         next->position = spool_take_number(outbox->spool);

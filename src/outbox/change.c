@@ -124,12 +124,11 @@ void claim_release(struct outbox *outbox, struct item *item)
 
 /* ================================================================ changes */
 
-int change_begin(struct change *change, struct item *item, enum item_state state)
+void change_begin(struct change *change, struct item *item, enum item_state state)
 {
     *change = (struct change){.item = item, .reserved = OUTBOX_FOLDER_NONE};
-    int error = row_copy(&item->row, &change->next);
+    row_copy(&item->row, &change->next);
     change->next.state = state;
-    return error;
 }
 
 static void unreserve_locked(struct outbox *outbox, struct change *change)
@@ -177,8 +176,6 @@ static int reserve_locked(struct outbox *outbox, struct change *changes, size_t 
     bool is_new_answer = is_new && change->next.reply_template != NULL;
     if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED || is_new_answer) {
         char *name = item_table_choose_name(&outbox->table, folder, change->next.name);
-        if (name == NULL)
-            return -ENOMEM;
         free(change->next.name);
         change->next.name = name;
     }
@@ -388,7 +385,7 @@ static void notify_move(struct outbox *outbox, const struct change *change)
     pthread_mutex_lock(&outbox->lock);
     bool is_moved = is_settled(change->item->row.state);
     enum outbox_folder to = item_folder(change->item);
-    _cleanup_free_ char *name = is_moved ? strdup(change->item->row.name) : NULL;
+    _cleanup_free_ char *name = is_moved ? g_strdup(change->item->row.name) : NULL;
     pthread_mutex_unlock(&outbox->lock);
     if (name == NULL || listener->item_moved == NULL || from == OUTBOX_FOLDER_NONE)
         return;
@@ -455,8 +452,9 @@ int change_commit(struct outbox *outbox, struct change *changes, size_t len)
 int change_remove(struct outbox *outbox, struct item *item)
 {
     struct change change;
-    int error = change_begin(&change, item, ITEM_GONE);
-    if (error == 0 && change_commit(outbox, &change, 1) != 0) {
+    change_begin(&change, item, ITEM_GONE);
+    int error = change_commit(outbox, &change, 1);
+    if (error != 0) {
         int left = spool_unlink_content(outbox->spool, item->number);
         change.is_forced = left == 0 || left == -ENOENT;
         error = change_commit(outbox, &change, 1);
@@ -498,16 +496,13 @@ bool change_save_again(struct outbox *outbox)
 
 /* ================================================================ settling */
 
-int change_begin_settling(struct change *change, struct item *item, enum item_state state, int http_status,
-                          const char *reason)
+void change_begin_settling(struct change *change, struct item *item, enum item_state state, int http_status,
+                           const char *reason)
 {
-    int error = change_begin(change, item, state);
+    change_begin(change, item, state);
     change->is_forced = true;
     change->next.http_status = http_status;
-    error = error != 0 ? error : row_set_string(&change->next.error, reason);
-    if (error != 0)
-        log_error("no memory to record what became of an item of the spool");
-    return error;
+    row_set_string(&change->next.error, reason);
 }
 
 static void count_sent(struct outbox *outbox, struct row *next)
@@ -516,9 +511,8 @@ static void count_sent(struct outbox *outbox, struct row *next)
         next->quota_day = quota_day_of(outbox_realtime_ms(outbox));
 }
 
-/* Commits the change, unless `error` says that it could not be begun. Publishes the event if the change
- * settles the item. */
-static void commit_settling(struct outbox *outbox, struct change *change, int error)
+/* Commits the change, and publishes the event if the change settles the item. */
+static void commit_settling(struct outbox *outbox, struct change *change)
 {
     struct item *item = change->item;
     enum item_state state = change->next.state;
@@ -527,7 +521,7 @@ static void commit_settling(struct outbox *outbox, struct change *change, int er
         for (size_t i = 0; i < change->next.pieces_len; i++)
             change->next.pieces[i].content = 0; /* a settled message does not need its attachments */
     }
-    bool has_event = error == 0 && change_commit(outbox, change, 1) == 0 && is_settled(state);
+    bool has_event = change_commit(outbox, change, 1) == 0 && is_settled(state);
     if (has_event) {
         const struct row *row = &item->row; /* no other thread changes the row during the claim */
         enum event_kind event = state == ITEM_SENT       ? EVENT_SENT
@@ -549,9 +543,9 @@ void settle_item(struct outbox *outbox, struct item *item, enum item_state state
     struct change change;
     if (state == ITEM_INTERRUPTED && item_is_never_sent(item->row.kind, item->row.name))
         state = ITEM_WAITING;
-    int error = change_begin_settling(&change, item, state, http_status, reason);
+    change_begin_settling(&change, item, state, http_status, reason);
     change.next.attempts += state == ITEM_UPLOADING;
-    commit_settling(outbox, &change, error);
+    commit_settling(outbox, &change);
 }
 
 void settle_accepted(struct outbox *outbox, struct item *item, int http_status, const char *id)
@@ -559,9 +553,8 @@ void settle_accepted(struct outbox *outbox, struct item *item, int http_status, 
     struct change change;
     struct piece piece = {.name = item->row.name};
     bool is_message = item->row.kind == ITEM_MESSAGE;
-    int error =
-        change_begin_settling(&change, item, is_message ? ITEM_SENT : ITEM_UPLOADED, http_status, NULL);
-    error = error != 0 ? error : row_set_string(&change.next.id, id);
+    change_begin_settling(&change, item, is_message ? ITEM_SENT : ITEM_UPLOADED, http_status, NULL);
+    row_set_string(&change.next.id, id);
     if (is_message) {
         count_sent(outbox, &change.next);
     } else {
@@ -570,7 +563,7 @@ void settle_accepted(struct outbox *outbox, struct item *item, int http_status, 
         piece.pool_id = change.next.id;
         change.pooled = &piece;
     }
-    commit_settling(outbox, &change, error);
+    commit_settling(outbox, &change);
 }
 
 void settle_unknown(struct outbox *outbox, struct item *item, int http_status, const char *detail)
@@ -580,9 +573,9 @@ void settle_unknown(struct outbox *outbox, struct item *item, int http_status, c
     bool is_repeated = outbox_trusts_keys(outbox);
     snprintf(reason, sizeof(reason), "unknown outcome: the message may have been sent, or not%s%s",
              detail == NULL ? "" : ": ", detail == NULL ? "" : detail);
-    int error = change_begin_settling(&change, item, is_repeated ? ITEM_QUEUED : ITEM_UNKNOWN, http_status,
-                                      is_repeated ? detail : reason);
+    change_begin_settling(&change, item, is_repeated ? ITEM_QUEUED : ITEM_UNKNOWN, http_status,
+                          is_repeated ? detail : reason);
     change.next.may_have_been_sent = change.next.may_have_been_sent || is_repeated;
     count_sent(outbox, &change.next);
-    commit_settling(outbox, &change, error);
+    commit_settling(outbox, &change);
 }

@@ -121,9 +121,8 @@ struct change {
     bool is_unsaved;
 };
 
-/* Begins a change of a claimed item to `state`, with a copy of its row. Returns 0 or -ENOMEM; either way the
- * caller calls change_release(). */
-int change_begin(struct change *change, struct item *item, enum item_state state);
+/* Begins a change of a claimed item to `state`, with a copy of its row. The caller calls change_release(). */
+void change_begin(struct change *change, struct item *item, enum item_state state);
 /* Releases a change, committed or not, or all zeros. Removes the contents that were made for the pieces of an
  * uncommitted change. Waits for the disk. */
 void change_release(struct outbox *outbox, struct change *change);
@@ -131,12 +130,12 @@ void change_release(struct outbox *outbox, struct change *change);
 /* Commits all changes in one turn, or none. If the first change has `place`, a second turn saves the others,
  * after the content is placed: if only that turn fails, the next start repeats it (row.replaces). The caller
  * holds no lock. Waits for the disk. In sent/ and failed/, and for a new reply, a taken name gets a number.
- * Returns 0; -EEXIST: another item, which no change removes, has the name; -ENOMEM; -EPERM: item.c forbids
- * the new state; an error of `place`; or the disk's error. */
+ * Returns 0; -EEXIST: another item, which no change removes, has the name; -EPERM: item.c forbids the new
+ * state; an error of `place`; or the disk's error. */
 int change_commit(struct outbox *outbox, struct change *changes, size_t len);
 
 /* Removes a claimed item, whose content may be moved out already, and keeps the claim. Waits for the disk.
- * Returns 0; or -ENOMEM or the disk's error, with the item unchanged. */
+ * Returns 0; or the disk's error, with the item unchanged. */
 int change_remove(struct outbox *outbox, struct item *item);
 
 /* Tries to save one unsaved row. Waits for the disk. Returns true if a row was saved. */
@@ -153,10 +152,9 @@ int outbox_measure_receipt(struct outbox *outbox, struct row *row);
 /* The caller has claimed the item, keeps the claim, and holds no lock. All these functions wait for the disk.
  * Their changes are forced, because a failure of the disk cannot undo what the service did. */
 
-/* Begins a forced change, which the caller edits, commits and releases. Returns 0 or -ENOMEM: then the caller
- * leaves the item as it is until the next start. */
-int change_begin_settling(struct change *change, struct item *item, enum item_state state, int http_status,
-                          const char *reason);
+/* Begins a forced change, which the caller edits, commits and releases. */
+void change_begin_settling(struct change *change, struct item *item, enum item_state state, int http_status,
+                           const char *reason);
 /* Changes the state and records the reason: a state of failed/ causes an event; for a state of the queue the
  * caller sets the time of the next attempt. An interrupted item of a never-sent name stays in its folder.
  * `http_status` is 0 if there was no answer. */

@@ -128,9 +128,9 @@ static int enter_writing_claimed(struct outbox *outbox, struct item *item, off_t
     if (reason != NULL && keep_bytes > 0)
         snprintf(interruption, sizeof(interruption), "%s", reason);
     pthread_mutex_unlock(&outbox->lock);
-    int error = change_begin(&change, item, ITEM_WRITING);
+    change_begin(&change, item, ITEM_WRITING);
     row_clear_outcome(&change.next);
-    error = error != 0 ? error : renew_content(outbox, item);
+    int error = renew_content(outbox, item);
     error = error != 0 ? error : change_commit(outbox, &change, 1);
     change_release(outbox, &change);
     crash_point("begun_again");
@@ -258,11 +258,11 @@ static void notify_unseen_end(struct outbox *outbox, const struct item *item)
 static int accept_written(struct outbox *outbox, struct item *item, char **ret_reason)
 {
     struct change change;
-    int error;
+    int error = 0;
     if (item->row.kind == ITEM_ATTACHMENT) {
         error = accept_prepare(outbox, item, item->row.name, &change, ret_reason);
     } else {
-        error = change_begin(&change, item, ITEM_WAITING);
+        change_begin(&change, item, ITEM_WAITING);
         change.next.position = spool_take_number(outbox->spool);
     }
     crash_point("closing");
@@ -305,9 +305,7 @@ static void settle_written(struct outbox *outbox, struct item *item)
 
 static struct outbox_handle *new_handle(struct outbox *outbox, pid_t pid)
 {
-    struct outbox_handle *handle = calloc(1, sizeof(*handle));
-    if (handle == NULL)
-        return NULL;
+    struct outbox_handle *handle = g_new0(struct outbox_handle, 1);
     handle->outbox = outbox;
     handle->fd = -1;
     handle->opener = pid;
@@ -338,12 +336,12 @@ static int create_content(void *context)
 static int create_item(struct outbox_handle *handle, const char *name, const char *reply_template)
 {
     struct change change;
-    int error = change_begin(&change, handle->item, ITEM_WRITING);
+    change_begin(&change, handle->item, ITEM_WRITING);
     change.place = create_content;
     change.context = handle;
-    error = error != 0 ? error : row_set_string(&change.next.name, name);
-    error = error != 0 ? error : row_set_string(&change.next.reply_template, reply_template);
-    error = error != 0 ? error : change_commit(handle->outbox, &change, 1);
+    row_set_string(&change.next.name, name);
+    row_set_string(&change.next.reply_template, reply_template);
+    int error = change_commit(handle->outbox, &change, 1);
     change_release(handle->outbox, &change);
     return error;
 }
@@ -358,19 +356,14 @@ int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *
         return error;
     enum item_kind kind = folder == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT;
     struct outbox_handle *handle = new_handle(outbox, pid);
-    if (handle == NULL)
-        return -ENOMEM;
     struct item *item = handle->item = item_new(spool_take_number(outbox->spool), kind);
-    error = item == NULL ? -ENOMEM : 0;
-    if (error == 0) {
-        handle->may_write = true;
-        handle->max_bytes = accept_max_bytes(kind);
-        handle->open_number = ++item->file.opens;
-        item->file.writers = 1;
-        item->file.changes = 1; /* the name of the new file */
-        item->session = handle->session;
-        error = create_item(handle, name, reply_template);
-    }
+    handle->may_write = true;
+    handle->max_bytes = accept_max_bytes(kind);
+    handle->open_number = ++item->file.opens;
+    item->file.writers = 1;
+    item->file.changes = 1; /* the name of the new file */
+    item->session = handle->session;
+    error = create_item(handle, name, reply_template);
     if (error != 0) {
         outbox_abandon(handle);
         return error;
@@ -387,7 +380,7 @@ static void notify_busy(const struct outbox_handle *handle)
 {
     pthread_mutex_lock(&handle->outbox->lock);
     bool is_busy = item_is_busy(handle->item) && item_folder(handle->item) == OUTBOX_FOLDER_OUTBOX;
-    _cleanup_free_ char *name = is_busy ? strdup(handle->item->row.name) : NULL;
+    _cleanup_free_ char *name = is_busy ? g_strdup(handle->item->row.name) : NULL;
     pthread_mutex_unlock(&handle->outbox->lock);
     if (name != NULL)
         outbox_notify(handle->outbox, EVENT_REFUSED, OUTBOX_FOLDER_OUTBOX, name, NULL, REASON_BUSY);
@@ -422,8 +415,6 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, int flags, pid_t pi
 {
     bool wants_write = (flags & O_ACCMODE) != O_RDONLY || (flags & O_TRUNC) != 0;
     struct outbox_handle *handle = new_handle(outbox, pid);
-    if (handle == NULL)
-        return -ENOMEM;
     int error = attach_handle(handle, number, wants_write);
     if (error == -EBUSY)
         notify_busy(handle);
@@ -445,9 +436,10 @@ int outbox_read_receipt(struct outbox *outbox, uint64_t number, struct strbuf *o
     pthread_mutex_lock(&outbox->lock);
     const struct item *item = item_table_get(&outbox->table, number);
     bool has_receipt = item != NULL && item_states[item->row.state].has_receipt;
-    int error = has_receipt ? row_copy(&item->row, &row) : -ESTALE;
+    if (has_receipt)
+        row_copy(&item->row, &row);
     pthread_mutex_unlock(&outbox->lock);
-    error = error != 0 ? error : outbox_format_receipt(outbox, &row, out);
+    int error = has_receipt ? outbox_format_receipt(outbox, &row, out) : -ESTALE;
     row_release(&row);
     return error;
 }

@@ -41,63 +41,40 @@ void row_release(struct row *row)
     *row = (struct row){0};
 }
 
-int row_set_string(char **string, const char *value)
+void row_set_string(char **string, const char *value)
 {
-    char *copy = value == NULL ? NULL : strdup(value);
+    char *copy = g_strdup(value);
     free(*string);
     *string = copy;
-    return value != NULL && copy == NULL ? -ENOMEM : 0;
 }
 
 struct piece *row_add_piece(struct row *row, const char *name)
 {
-    struct piece piece = {0};
-    struct piece *pieces = realloc(row->pieces, (row->pieces_len + 1) * sizeof(*pieces));
-    if (pieces == NULL)
-        return NULL;
-    row->pieces = pieces;
-    if (row_set_string(&piece.name, name) != 0)
-        return NULL;
-    pieces[row->pieces_len] = piece;
-    return &pieces[row->pieces_len++];
+    row->pieces = g_renew(struct piece, row->pieces, row->pieces_len + 1);
+    struct piece *piece = &row->pieces[row->pieces_len++];
+    *piece = (struct piece){.name = g_strdup(name)};
+    return piece;
 }
 
-int row_add_not_carried(struct row *row, const char *description)
+void row_add_not_carried(struct row *row, const char *description)
 {
-    char *list;
-    bool is_first = row->not_carried == NULL;
-    if (asprintf(&list, "%s%s%s", is_first ? "" : row->not_carried, is_first ? "" : "\n", description) < 0)
-        return -ENOMEM;
+    char *list = row->not_carried == NULL ? g_strdup(description)
+                                          : g_strdup_printf("%s\n%s", row->not_carried, description);
     free(row->not_carried);
     row->not_carried = list;
-    return 0;
 }
 
-int row_copy(const struct row *row, struct row *ret_row)
+void row_copy(const struct row *row, struct row *ret_row)
 {
     struct row copy = *row;
-    int error = 0;
-    copy.pieces = NULL;
-    copy.pieces_len = 0;
     for (size_t i = 0; i < ARRAY_LEN(row_strings); i++)
-        *string_at(&copy, i) = NULL;
-    for (size_t i = 0; i < row->pieces_len && error == 0; i++) {
-        const struct piece *from = &row->pieces[i];
-        struct piece *piece = row_add_piece(&copy, from->name);
-        if (piece != NULL) {
-            piece->content = from->content;
-            piece->size = from->size;
-            memcpy(piece->digest, from->digest, sizeof(piece->digest));
-        }
-        error = piece == NULL ? -ENOMEM : row_set_string(&piece->pool_id, from->pool_id);
+        *string_at(&copy, i) = g_strdup(*string_at(row, i));
+    copy.pieces = g_memdup2(row->pieces, row->pieces_len * sizeof(*row->pieces));
+    for (size_t i = 0; i < row->pieces_len; i++) {
+        copy.pieces[i].name = g_strdup(row->pieces[i].name);
+        copy.pieces[i].pool_id = g_strdup(row->pieces[i].pool_id);
     }
-    for (size_t i = 0; i < ARRAY_LEN(row_strings) && error == 0; i++)
-        error = row_set_string(string_at(&copy, i), *string_at(row, i));
-    if (error != 0)
-        row_release(&copy);
-    else
-        *ret_row = copy;
-    return error;
+    *ret_row = copy;
 }
 
 void row_clear_outcome(struct row *row)
@@ -183,9 +160,7 @@ enum outbox_folder item_state_folder(enum item_state state, enum item_kind kind)
 
 struct item *item_new(uint64_t number, enum item_kind kind)
 {
-    struct item *item = calloc(1, sizeof(*item));
-    if (item == NULL)
-        return NULL;
+    struct item *item = g_new0(struct item, 1);
     item->number = number;
     item->refs = 1;
     item->row = (struct row){.number = number, .position = number, .kind = kind};
@@ -394,17 +369,14 @@ static char *make_variant(enum item_kind kind, const char *name, unsigned int nu
     if (!may_be_sent && strlen(name) > max)
         max -= strlen("~");
     _cleanup_free_ char *shortened = file_name_shortened(name, max);
-    size_t len = shortened == NULL ? 0 : strlen(shortened);
+    size_t len = strlen(shortened);
     while (len > 1 &&
            (item_is_receipt_name(shortened) || (may_be_sent && item_is_never_sent(kind, shortened))))
         shortened[--len] = '\0';
-    if (shortened == NULL)
-        return NULL;
     _cleanup_free_ char *numbered = number == 1 ? TAKE_PTR(shortened) : file_name_numbered(shortened, number);
-    char *marked = NULL;
-    if (numbered == NULL || may_be_sent || item_is_never_sent(kind, numbered))
+    if (may_be_sent || item_is_never_sent(kind, numbered))
         return TAKE_PTR(numbered);
-    return asprintf(&marked, "%s~", numbered) < 0 ? NULL : marked;
+    return g_strdup_printf("%s~", numbered);
 }
 
 /* After "x-2" comes "x-3", not "x-2-2", if "x" is taken. */
@@ -415,7 +387,7 @@ char *item_table_choose_name(const struct item_table *table, enum outbox_folder 
     _cleanup_free_ char *unnumbered = file_name_unnumbered(name);
     if (unnumbered != NULL && item_table_is_taken(table, folder, unnumbered))
         name = unnumbered;
-    for (unsigned int number = 2; chosen != NULL && item_table_is_taken(table, folder, chosen); number++) {
+    for (unsigned int number = 2; item_table_is_taken(table, folder, chosen); number++) {
         free(chosen);
         chosen = make_variant(kind, name, number);
     }

@@ -15,7 +15,7 @@
  *
  * Invariant: outbox->lock protects every field but the number. Only the thread that has claimed the item
  * (change.h) changes its row, so this thread may read the row without the lock. Nothing here waits or locks:
- * the caller holds outbox->lock.
+ * the caller holds outbox->lock. Memory is GLib's: without it the program ends, and the next start recovers.
  */
 #ifndef INBOXFS_OUTBOX_ITEM_H
 #define INBOXFS_OUTBOX_ITEM_H
@@ -104,19 +104,18 @@ struct row {
     size_t receipt_bytes; /* size of the receipt; 0 if there is none */
 };
 
-/* Functions that return int return 0 or -ENOMEM. */
 void row_release(struct row *row);
-int row_copy(const struct row *row, struct row *ret_row);
+void row_copy(const struct row *row, struct row *ret_row);
 /* Clears the results of the last hand-in: pieces, attempts, times, outcome. Keeps number, position, kind,
  * state, name, key, digest, reply_template, replies_to and was_unknown. */
 void row_clear_outcome(struct row *row);
 /* Appends a piece without content and without pool id. `name` may be NULL. Returns the piece, which is valid
- * until the next call and belongs to the row, or NULL when out of memory. */
+ * until the next call and belongs to the row. */
 struct piece *row_add_piece(struct row *row, const char *name);
 /* Appends a line to not_carried. `description` has no line end. */
-int row_add_not_carried(struct row *row, const char *description);
-/* Replaces a string of a row by a copy of `value`, which may be NULL. On -ENOMEM sets *string to NULL. */
-int row_set_string(char **string, const char *value);
+void row_add_not_carried(struct row *row, const char *description);
+/* Replaces a string of a row by a copy of `value`, which may be NULL. */
+void row_set_string(char **string, const char *value);
 
 /* ================================================================ states */
 
@@ -198,8 +197,7 @@ struct item {
     bool is_failure_reported; /* a barrier of `session` has reported the failure */
 };
 
-/* Returns an item with one reference, whose row has a number, a position and a kind; NULL when out of memory.
- */
+/* Returns an item with one reference, whose row has a number, a position and a kind. */
 struct item *item_new(uint64_t number, enum item_kind kind);
 struct item *item_ref(struct item *item);
 void item_unref(struct item *item);
@@ -265,7 +263,7 @@ bool item_is_receipt_name(const char *name);
 bool item_is_never_sent(enum item_kind kind, const char *name);
 
 /* Returns a free name in the folder: `name`, shortened to leave room for the receipt's suffix, and numbered
- * if it is taken. The caller frees it; NULL when out of memory. */
+ * if it is taken. The caller frees it. */
 char *item_table_choose_name(const struct item_table *table, enum outbox_folder folder, const char *name);
 
 #endif

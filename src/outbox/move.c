@@ -68,7 +68,7 @@ static int commit_replacing(const struct renaming *renaming, struct change *chan
 {
     struct outbox *outbox = renaming->outbox;
     if (error == 0 && renaming->target != NULL)
-        error = change_begin(&changes[1], renaming->target, ITEM_GONE);
+        change_begin(&changes[1], renaming->target, ITEM_GONE);
     if (error == 0)
         error = change_commit(outbox, changes, renaming->target == NULL ? 1 : 2);
     change_release(outbox, &changes[0]);
@@ -122,23 +122,24 @@ static const char *find_objection(const struct renaming *renaming, int *ret_erro
     if (item->row.state == ITEM_WAITING && item->row.error != NULL &&
         !item_is_never_sent(item->row.kind, renaming->new_name))
         return item->row.error;
+    *ret_error = 0;
     return NULL;
 }
 
 /* Changes only the name. A queued message stays queued, unless the new name is never sent. A text that
  * replaces a reply becomes that reply: an editor may save by a second file. */
-static int change_name(struct renaming *renaming, struct change *change)
+static void change_name(const struct renaming *renaming, struct change *change)
 {
     struct item *item = renaming->item;
     bool is_withdrawn =
         item->row.state == ITEM_QUEUED && item_is_never_sent(ITEM_MESSAGE, renaming->new_name);
-    int error = change_begin(change, item, is_withdrawn ? ITEM_WAITING : item->row.state);
-    if (error == 0 && is_withdrawn)
+    change_begin(change, item, is_withdrawn ? ITEM_WAITING : item->row.state);
+    if (is_withdrawn)
         row_clear_outcome(&change->next);
-    if (error == 0 && renaming->target != NULL && item->row.reply_template == NULL &&
+    if (renaming->target != NULL && item->row.reply_template == NULL &&
         (item->row.state == ITEM_WAITING || item->row.state == ITEM_WRITING))
-        error = row_set_string(&change->next.reply_template, renaming->target->row.reply_template);
-    return error != 0 ? error : row_set_string(&change->next.name, renaming->new_name);
+        row_set_string(&change->next.reply_template, renaming->target->row.reply_template);
+    row_set_string(&change->next.name, renaming->new_name);
 }
 
 /* Renames a message in outbox/, or a file that is being written; hands in any other item under the new name
@@ -148,13 +149,13 @@ static int rename_claimed(struct renaming *renaming)
 {
     struct item *item = renaming->item;
     struct change changes[2] = {{.item = NULL}, {.item = NULL}};
-    int error;
+    int error = 0;
     const char *objection = find_objection(renaming, &error);
     if (objection != NULL)
         return reason_give(&renaming->reason, error, "%s", objection);
     bool is_message_here = item->row.kind == ITEM_MESSAGE && item_folder(item) == OUTBOX_FOLDER_OUTBOX;
     if (is_message_here || item->row.state == ITEM_WRITING)
-        error = change_name(renaming, &changes[0]);
+        change_name(renaming, &changes[0]);
     else
         error = accept_prepare(renaming->outbox, item, renaming->new_name, &changes[0], &renaming->reason);
     error = commit_replacing(renaming, changes, error);
@@ -237,10 +238,8 @@ int outbox_retry(struct outbox *outbox, const char *name)
         to = OUTBOX_FOLDER_ATTACHMENTS;
     _cleanup_free_ char *free_name = item == NULL ? NULL : item_table_choose_name(&outbox->table, to, name);
     pthread_mutex_unlock(&outbox->lock);
-    if (item == NULL)
-        return -ENOENT;
-    return free_name == NULL
-               ? -ENOMEM
+    return item == NULL
+               ? -ENOENT
                : outbox_rename(outbox, OUTBOX_FOLDER_FAILED, name, to, free_name, RENAME_NOREPLACE, 0);
 }
 
@@ -357,15 +356,12 @@ static int accept_draft(struct moving_in *moving)
     struct outbox *outbox = renaming->outbox;
     struct change changes[2] = {{.item = NULL}, {.item = NULL}};
     struct item *item = item_new(spool_take_number(outbox->spool), moving->kind);
-    if (item == NULL)
-        return -ENOMEM;
     item->size = moving->status.st_size;
     item->mtime = moving->status.st_mtim;
     item->session = renaming->session;
     item_stat(item, OUTBOX_CONTENT, &moving->stat);
-    int error = row_set_string(&item->row.reply_template, moving->reply_template);
-    if (error == 0)
-        error = accept_check(outbox, item, renaming->new_name, moving->bytes, moving->len, &changes[0],
+    row_set_string(&item->row.reply_template, moving->reply_template);
+    int error = accept_check(outbox, item, renaming->new_name, moving->bytes, moving->len, &changes[0],
                              &renaming->reason);
     error = error != 0 ? error : file_sync(moving->fd);
     crash_point("synced_draft");

@@ -40,10 +40,10 @@ bool outbox_find(struct outbox *outbox, enum outbox_folder folder, const char *n
 {
     bool is_receipt = item_is_receipt_name(name);
     size_t len = strlen(name) - (is_receipt ? strlen(RECEIPT_SUFFIX) : 0);
-    _cleanup_free_ char *base = strndup(name, len);
+    _cleanup_free_ char *base = g_strndup(name, len);
     LOCK_GUARD(&outbox->lock);
-    return base != NULL && stat_locked(item_table_find(&outbox->table, folder, base),
-                                       is_receipt ? OUTBOX_RECEIPT : OUTBOX_CONTENT, ret);
+    return stat_locked(item_table_find(&outbox->table, folder, base),
+                       is_receipt ? OUTBOX_RECEIPT : OUTBOX_CONTENT, ret);
 }
 
 bool outbox_get(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, struct outbox_stat *ret)
@@ -52,12 +52,11 @@ bool outbox_get(struct outbox *outbox, uint64_t number, enum outbox_aspect aspec
     return stat_locked(item_table_get(&outbox->table, number), aspect, ret);
 }
 
-int outbox_get_id(struct outbox *outbox, uint64_t number, char **ret_id)
+char *outbox_copy_id(struct outbox *outbox, uint64_t number)
 {
     LOCK_GUARD(&outbox->lock);
     const struct item *item = item_table_get(&outbox->table, number);
-    *ret_id = NULL;
-    return item == NULL ? -ENOENT : row_set_string(ret_id, item->row.id);
+    return item == NULL ? NULL : g_strdup(item->row.id);
 }
 
 bool outbox_has_id(struct outbox *outbox, enum outbox_folder folder, const char *id)
@@ -81,41 +80,30 @@ static int compare_entries(const void *one, const void *other)
     return (int)a->stat.aspect - (int)b->stat.aspect;
 }
 
-static int add_entry(struct outbox_listing *listing, const struct item *item, enum outbox_aspect aspect)
+static void add_entry(struct outbox_listing *listing, const struct item *item, enum outbox_aspect aspect)
 {
     struct outbox_entry *entry = &listing->entries[listing->len++];
     entry->order = item->row.position;
     item_stat(item, aspect, &entry->stat);
-    if (asprintf(&entry->name, "%s%s", item->row.name, aspect == OUTBOX_RECEIPT ? RECEIPT_SUFFIX : "") < 0) {
-        entry->name = NULL;
-        return -ENOMEM;
-    }
-    return 0;
+    entry->name = g_strconcat(item->row.name, aspect == OUTBOX_RECEIPT ? RECEIPT_SUFFIX : NULL, NULL);
 }
 
-int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_listing *ret)
+void outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_listing *ret)
 {
     GHashTable *names = outbox->table.folders[folder].names;
-    struct outbox_listing listing = {NULL, 0};
     GHashTableIter position;
     const struct item *item;
     pthread_mutex_lock(&outbox->lock);
-    listing.entries = calloc(2 * g_hash_table_size(names) + 1, sizeof(*listing.entries));
-    int error = listing.entries == NULL ? -ENOMEM : 0;
+    ret->len = 0;
+    ret->entries = g_new(struct outbox_entry, 2 * g_hash_table_size(names) + 1);
     g_hash_table_iter_init(&position, names);
-    while (error == 0 && (item = item_table_next(&position)) != NULL) {
-        error = add_entry(&listing, item, OUTBOX_CONTENT);
-        if (error == 0 && item_states[item->row.state].has_receipt)
-            error = add_entry(&listing, item, OUTBOX_RECEIPT);
+    while ((item = item_table_next(&position)) != NULL) {
+        add_entry(ret, item, OUTBOX_CONTENT);
+        if (item_states[item->row.state].has_receipt)
+            add_entry(ret, item, OUTBOX_RECEIPT);
     }
     pthread_mutex_unlock(&outbox->lock);
-    if (error != 0) {
-        outbox_listing_release(&listing);
-        return error;
-    }
-    qsort(listing.entries, listing.len, sizeof(*listing.entries), compare_entries);
-    *ret = listing;
-    return 0;
+    qsort(ret->entries, ret->len, sizeof(*ret->entries), compare_entries);
 }
 
 void outbox_listing_release(struct outbox_listing *listing)

@@ -130,12 +130,12 @@ void outbox_wake(struct outbox *outbox);
 /* Finds an item or its receipt by the file's name, or by number. Returns false if there is none. */
 bool outbox_find(struct outbox *outbox, enum outbox_folder folder, const char *name, struct outbox_stat *ret);
 bool outbox_get(struct outbox *outbox, uint64_t number, enum outbox_aspect aspect, struct outbox_stat *ret);
-/* Returns 0 or -ENOMEM. The caller releases *ret. */
-int outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_listing *ret);
+/* The caller releases *ret. */
+void outbox_list(struct outbox *outbox, enum outbox_folder folder, struct outbox_listing *ret);
 void outbox_listing_release(struct outbox_listing *listing);
-/* Copies the service's id of the item, or NULL if the id is not known (the caller frees it). Returns 0;
- * -ENOMEM; -ENOENT if no item has the number. */
-int outbox_get_id(struct outbox *outbox, uint64_t number, char **ret_id);
+/* Copies the service's id of the item (the caller frees it); NULL if the id is not known or no item has the
+ * number. */
+char *outbox_copy_id(struct outbox *outbox, uint64_t number);
 /* Returns true if an item in the folder has this id from the service. */
 bool outbox_has_id(struct outbox *outbox, enum outbox_folder folder, const char *id);
 /* Returns the folder's mtime: when an item last appeared in it or left it. */

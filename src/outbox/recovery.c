@@ -55,8 +55,6 @@ static int load_row(void *context, struct row *row)
     for (size_t i = 0; i < row->pieces_len; i++)
         add_content(recovery, row->pieces[i].content);
     struct item *item = item_new(row->number, row->kind);
-    if (item == NULL)
-        return -ENOMEM;
     item->row = *row;
     *row = (struct row){0};
     item->size = status.st_size;
@@ -135,7 +133,7 @@ static int sweep_file(void *context, const char *name, uint64_t number)
 }
 
 /* Two items have the same name if the disk failed: then the second gets a number. */
-static int show_all(struct recovery *recovery)
+static void show_all(struct recovery *recovery)
 {
     struct outbox *outbox = recovery->outbox;
     for (guint i = 0; i < recovery->items->len; i++) {
@@ -143,8 +141,6 @@ static int show_all(struct recovery *recovery)
         enum outbox_folder folder = item_folder(item);
         if (item_table_is_taken(&outbox->table, folder, item->row.name)) {
             char *name = item_table_choose_name(&outbox->table, folder, item->row.name);
-            if (name == NULL)
-                return -ENOMEM;
             free(item->row.name);
             item->row.name = name;
         }
@@ -154,7 +150,6 @@ static int show_all(struct recovery *recovery)
     }
     for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++)
         outbox->table.folders[i].changed_ms = outbox_realtime_ms(outbox);
-    return 0;
 }
 
 /* Takes the greater of two counts: the user may have removed sent messages, whose rows are gone; or the disk
@@ -190,9 +185,9 @@ static int recover(struct recovery *recovery)
     error = error != 0 ? error : repair_rows(recovery);
     error = error != 0 ? error : drop_replaced(recovery);
     error = error != 0 ? error : spool_scan(outbox->spool, sweep_file, recovery);
-    error = error != 0 ? error : show_all(recovery);
     if (error != 0)
         return error;
+    show_all(recovery);
     count_sent(recovery);
     settle_all(recovery);
     return 0;
@@ -200,9 +195,7 @@ static int recover(struct recovery *recovery)
 
 static struct outbox *outbox_new(const struct outbox_config *config)
 {
-    struct outbox *outbox = calloc(1, sizeof(*outbox));
-    if (outbox == NULL)
-        return NULL;
+    struct outbox *outbox = g_new0(struct outbox, 1);
     outbox->config = *config;
     pthread_mutex_init(&outbox->lock, NULL);
     item_table_init(&outbox->table);
@@ -218,8 +211,6 @@ static struct outbox *outbox_new(const struct outbox_config *config)
 int outbox_open(const struct outbox_config *config, struct outbox **ret_outbox, char **ret_reason)
 {
     _cleanup_(cleanup_outbox_free) struct outbox *outbox = outbox_new(config);
-    if (outbox == NULL)
-        return reason_give(ret_reason, -ENOMEM, "no memory");
     int error = spool_open(config->state_dir_fd, &outbox->spool, ret_reason);
     error = error != 0 ? error : migration_run(outbox->spool, ret_reason);
     if (error != 0)

@@ -391,13 +391,11 @@ static int load_draft(struct attempt *attempt)
 static int record_piece(struct attempt *attempt, size_t index, const char *id)
 {
     struct change change;
-    int error = change_begin(&change, attempt->item, ITEM_QUEUED);
-    if (error == 0) {
-        struct piece *piece = &change.next.pieces[index];
-        error = row_set_string(&piece->pool_id, id);
-        change.pooled = piece->name != NULL ? piece : NULL;
-    }
-    error = error != 0 ? error : change_commit(attempt->outbox, &change, 1);
+    change_begin(&change, attempt->item, ITEM_QUEUED);
+    struct piece *piece = &change.next.pieces[index];
+    row_set_string(&piece->pool_id, id);
+    change.pooled = piece->name != NULL ? piece : NULL;
+    int error = change_commit(attempt->outbox, &change, 1);
     change_release(attempt->outbox, &change);
     crash_point("piece_recorded");
     if (error != 0)
@@ -459,8 +457,8 @@ static int record_sending(struct attempt *attempt)
     int error = ids == NULL ? -ENOMEM
                             : draft_complete_request(attempt->draft, row->from, row->replies_to, ids,
                                                      row->pieces_len, &attempt->request);
-    error = error != 0 ? error : change_begin(&change, attempt->item, ITEM_SENDING);
     if (error == 0) {
+        change_begin(&change, attempt->item, ITEM_SENDING);
         change.request = strlen(attempt->request) <= REQUEST_MAX_BYTES ? attempt->request : NULL;
         change.next.attempts++;
         error = change_commit(attempt->outbox, &change, 1);
@@ -489,11 +487,12 @@ static void drop_pool_ids(struct outbox *outbox, struct row *next)
     }
 }
 
-static int drop_reply(struct row *next)
+static void drop_reply(struct row *next)
 {
     free(TAKE_PTR(next->replies_to));
-    return row_add_not_carried(next, "In-Reply-To, References: sent as a new thread, for the service refused "
-                                     "a reply to the email");
+    row_add_not_carried(next,
+                        "In-Reply-To, References: sent as a new thread, for the service refused a reply "
+                        "to the email");
 }
 
 /* Queues a refused message again with a changed request, if that may help. The pool may have dropped old
@@ -511,13 +510,12 @@ static bool retry_changed(struct attempt *attempt, const struct service_result *
     bool names_email = row->replies_to != NULL && strcasestr(result->detail, "existing_email_id") != NULL;
     if (!names_pieces && !names_email)
         return false;
-    int error =
-        change_begin_settling(&change, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
-    if (error == 0 && names_pieces)
+    change_begin_settling(&change, attempt->item, ITEM_QUEUED, result->http_status, result->detail);
+    if (names_pieces)
         drop_pool_ids(attempt->outbox, &change.next);
-    else if (error == 0)
-        error = drop_reply(&change.next);
-    error = error != 0 ? error : change_commit(attempt->outbox, &change, 1);
+    else
+        drop_reply(&change.next);
+    int error = change_commit(attempt->outbox, &change, 1);
     change_release(attempt->outbox, &change);
     return error == 0;
 }

@@ -117,9 +117,7 @@ int spool_read_head(struct spool *spool, struct spool_head *ret)
 
 int spool_open(int state_dir_fd, struct spool **ret_spool, char **ret_reason)
 {
-    struct spool *spool = calloc(1, sizeof(*spool));
-    if (spool == NULL)
-        return reason_give(ret_reason, -ENOMEM, "no memory");
+    struct spool *spool = g_new0(struct spool, 1);
     struct spool_head head;
     spool->dir_fd = file_open_dir(state_dir_fd, "spool");
     int error = spool->dir_fd < 0 ? reason_give(ret_reason, spool->dir_fd, "the spool cannot be opened: %s",
@@ -316,13 +314,11 @@ static int read_pieces(struct connection *reader, struct row *row)
                             "i", (int64_t)row->number);
     while (error == 0 && (error = query_step(statement.row)) == 1) {
         struct piece *piece = row_add_piece(row, NULL);
-        error = piece == NULL ? -ENOMEM : copy_column(statement.row, 0, &piece->name);
-        if (error != 0)
-            break;
         piece->content = (uint64_t)sqlite3_column_int64(statement.row, 1);
         piece->size = sqlite3_column_int64(statement.row, 2);
         g_strlcpy(piece->digest, query_column_text(statement.row, 3), sizeof(piece->digest));
-        error = copy_column(statement.row, 4, &piece->pool_id);
+        error = copy_column(statement.row, 0, &piece->name);
+        error = error != 0 ? error : copy_column(statement.row, 4, &piece->pool_id);
     }
     return error;
 }

@@ -120,11 +120,9 @@ static int remove_sent_record(struct tree *tree, const char *name)
 static char *copy_sent_id(struct tree *tree, enum outbox_folder folder, const char *name)
 {
     struct outbox_stat stat;
-    char *id = NULL;
-    if (folder == OUTBOX_FOLDER_SENT && outbox_find(tree->outbox, folder, name, &stat) &&
-        stat.aspect == OUTBOX_CONTENT)
-        (void)outbox_get_id(tree->outbox, stat.number, &id);
-    return id;
+    bool is_sent = folder == OUTBOX_FOLDER_SENT && outbox_find(tree->outbox, folder, name, &stat) &&
+                   stat.aspect == OUTBOX_CONTENT;
+    return is_sent ? outbox_copy_id(tree->outbox, stat.number) : NULL;
 }
 
 /* Hides the record of a file that the user removed from sent/. `id` may be NULL. */
@@ -138,12 +136,12 @@ static void hide_sent(struct tree *tree, const char *id)
 static void append_delivery(const struct tree *tree, const struct outbox_stat *receipt, struct strbuf *out)
 {
     struct email_view view;
-    _cleanup_free_ char *id = NULL;
+    _cleanup_free_ char *id =
+        receipt->folder == OUTBOX_FOLDER_SENT ? outbox_copy_id(tree->outbox, receipt->number) : NULL;
     _cleanup_free_ char *json = NULL;
     _cleanup_strbuf_ struct strbuf delivery = STRBUF_INIT(DELIVERY_MAX_BYTES);
     size_t len;
-    if (receipt->folder == OUTBOX_FOLDER_SENT && outbox_get_id(tree->outbox, receipt->number, &id) == 0 &&
-        id != NULL && store_find_sent_by_id(tree->store, id, &view) &&
+    if (id != NULL && store_find_sent_by_id(tree->store, id, &view) &&
         store_read_email(tree->store, view.number, &json, &len) == 0 &&
         receipt_delivery_format(json, len, &delivery) == 0)
         strbuf_append(out, delivery.data, delivery.len);
@@ -233,9 +231,7 @@ static int read_items(struct tree_dir *dir, uint64_t position)
     struct email_view view;
     if (position == 0 || items->entries == NULL) {
         outbox_listing_release(items);
-        int error = outbox_list(tree->outbox, folder, items);
-        if (error != 0)
-            return error;
+        outbox_list(tree->outbox, folder, items);
     }
     for (size_t i = 0; i < items->len; i++) {
         const struct outbox_entry *item = &items->entries[i];
@@ -428,12 +424,11 @@ static int open_receipt(struct tree *tree, const struct tree_caller *caller, uin
 {
     uint64_t number = node_number(ino);
     struct outbox_stat stat;
-    _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(RECEIPT_MAX_BYTES);
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(RECEIPT_MAX_BYTES + DELIVERY_MAX_BYTES);
-    int error = outbox_read_receipt(tree->outbox, number, &receipt);
+    int error = outbox_read_receipt(tree->outbox, number, &text);
     if (error != 0)
         return error;
-    strbuf_append(&text, receipt.data, receipt.len - strlen(RECEIPT_END));
+    strbuf_truncate(&text, text.len - strlen(RECEIPT_END));
     if (outbox_get(tree->outbox, number, OUTBOX_RECEIPT, &stat))
         append_delivery(tree, &stat, &text);
     strbuf_append_str(&text, RECEIPT_END);

@@ -298,8 +298,7 @@ static void note_item(struct recovered *recovered, struct outbox *outbox, enum o
 static void note_folder(struct recovered *recovered, struct outbox *outbox, enum outbox_folder folder)
 {
     struct outbox_listing listing;
-    if (outbox_list(outbox, folder, &listing) != 0)
-        return;
+    outbox_list(outbox, folder, &listing);
     for (size_t i = 0; i < listing.len; i++)
         if (listing.entries[i].stat.aspect == OUTBOX_CONTENT)
             note_item(recovered, outbox, folder, &listing.entries[i]);

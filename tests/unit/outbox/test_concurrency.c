@@ -168,8 +168,8 @@ static void *stir(void *argument)
         if (i % 13 == 0)
             outbox_unlink(outbox, OUTBOX_FOLDER_SENT, name);
         outbox_get_status(outbox, &status);
-        if (outbox_list(outbox, OUTBOX_FOLDER_SENT, &listing) == 0)
-            outbox_listing_release(&listing);
+        outbox_list(outbox, OUTBOX_FOLDER_SENT, &listing);
+        outbox_listing_release(&listing);
         outbox_wake(outbox);
     }
     return NULL;

@@ -38,13 +38,10 @@ FIXTURE_TEST(a_message_is_sent_and_gets_a_receipt)
     assert_true(outbox_find(fixture->outbox, OUTBOX_FOLDER_SENT, "hello.eml.receipt.json", &receipt));
     assert_int_equal(receipt.mtime.tv_sec, NOON / 1000);
     assert_int_not_equal(content.mtime.tv_sec, NOON / 1000);
-    _cleanup_free_ char *id = NULL;
-    assert_int_equal(outbox_get_id(fixture->outbox, content.number, &id), 0);
+    _cleanup_free_ char *id = outbox_copy_id(fixture->outbox, content.number);
     assert_non_null(id);
     assert_true(shown_contains(fixture, SENT, "hello.eml.receipt.json", id));
-    char *none = NULL;
-    assert_int_equal(outbox_get_id(fixture->outbox, content.number + 1000, &none), -ENOENT);
-    assert_null(none);
+    assert_null(outbox_copy_id(fixture->outbox, content.number + 1000));
 }
 
 FIXTURE_TEST(a_message_has_no_receipt_before_it_is_sent)

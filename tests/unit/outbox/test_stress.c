@@ -547,8 +547,7 @@ static void look_around(struct user *user)
     struct outbox_listing listing;
     struct outbox_status status;
     outbox_get_status(outbox, &status);
-    if (outbox_list(outbox, (enum outbox_folder)choose(&user->choices, OUTBOX_FOLDERS), &listing) != 0)
-        return;
+    outbox_list(outbox, (enum outbox_folder)choose(&user->choices, OUTBOX_FOLDERS), &listing);
     if (listing.len > 0) {
         const struct outbox_entry *entry =
             &listing.entries[choose(&user->choices, (unsigned int)listing.len)];
@@ -636,7 +635,7 @@ static void check_messages(struct stress *stress)
     struct found *found = calloc(stress->messages_len + 1, sizeof(*found));
     for (int folder = OUT; folder <= FAILED; folder++) {
         struct outbox_listing listing;
-        assert_int_equal(outbox_list(stress->fixture.outbox, (enum outbox_folder)folder, &listing), 0);
+        outbox_list(stress->fixture.outbox, (enum outbox_folder)folder, &listing);
         for (size_t i = 0; i < listing.len; i++)
             note_found(stress, &listing.entries[i], found);
         outbox_listing_release(&listing);

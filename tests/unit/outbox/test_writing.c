@@ -25,50 +25,6 @@ static void count_and_wait(int fd)
         usleep(1000);
 }
 
-static atomic_bool is_memory_full; /* while true, strdup() fails */
-
-char *strdup(const char *text)
-{
-    size_t size = strlen(text) + 1;
-    char *copy = atomic_load(&is_memory_full) ? NULL : malloc(size);
-    return copy == NULL ? NULL : memcpy(copy, text, size);
-}
-
-FIXTURE_TEST(an_interrupted_file_is_not_sent_when_out_of_memory)
-{
-    struct fixture *fixture = *state;
-    struct outbox_handle *handle = create(fixture, OUT, "m.eml");
-    append(handle, MESSAGE, 0);
-    atomic_store(&is_memory_full, true);
-    assert_int_equal(outbox_write(handle, "More.\n", 6, INT64_C(1) << 40, 0), -EFBIG);
-    atomic_store(&is_memory_full, false);
-    finish(handle);
-    assert_int_equal(settle(fixture), -EIO);
-    assert_true(shown_contains(fixture, FAILED, "m.eml.receipt.json", "the file became larger"));
-    assert_int_equal(sends(fixture), 0);
-}
-
-/* Without memory the file cannot be moved to failed/, and stays in outbox/. When it is closed again, it is
- * still interrupted. */
-FIXTURE_TEST(an_interrupted_file_stays_interrupted_when_out_of_memory)
-{
-    struct fixture *fixture = *state;
-    struct outbox_handle *handle = create(fixture, OUT, "m.eml");
-    append(handle, MESSAGE, 0);
-    assert_int_equal(outbox_write(handle, "More.\n", 6, INT64_C(1) << 40, 0), -EFBIG);
-    assert_int_equal(outbox_flush(handle, 0), 0);
-    atomic_store(&is_memory_full, true);
-    outbox_release(handle);
-    atomic_store(&is_memory_full, false);
-    assert_true(is_listed(fixture, OUT, "m.eml"));
-    assert_int_equal(
-        outbox_open_item(fixture->outbox, number_of(fixture, OUT, "m.eml"), O_WRONLY, 0, &handle), 0);
-    finish(handle);
-    assert_int_equal(settle(fixture), -EIO);
-    assert_true(shown_contains(fixture, FAILED, "m.eml.receipt.json", "the file became larger"));
-    assert_int_equal(sends(fixture), 0);
-}
-
 FIXTURE_TEST(each_fsync_makes_earlier_writes_durable)
 {
     struct fixture *fixture = *state;
