@@ -207,20 +207,7 @@ int outbox_format_receipt(struct outbox *outbox, const struct row *row, struct s
         if (error != 0)
             return error;
     }
-    const struct receipt receipt = {
-        .state = item_states[row->state].name,
-        .kind = item_kind_name(row->kind),
-        .id = row->id,
-        .key = row->key,
-        .accepted_ms = row->accepted_ms,
-        .finished_ms = row->finished_ms,
-        .attempts = row->attempts,
-        .http_status = row->http_status,
-        .error = row->error,
-        .not_carried = row->not_carried,
-        .request = request,
-    };
-    return receipt_format(&receipt, out);
+    return row_format_receipt(row, request, out);
 }
 
 int outbox_measure_receipt(struct outbox *outbox, struct row *row)

@@ -12,6 +12,7 @@
 #include "base/cleanup.h"
 #include "base/hash.h"
 #include "mail/file_name.h"
+#include "mail/json_writer.h"
 #include "mail/receipt.h"
 #include "outbox/outbox.h"
 
@@ -93,6 +94,46 @@ void row_clear_outcome(struct row *row)
     memcpy(cleared.key, row->key, sizeof(cleared.key));
     row_release(row);
     *row = cleared;
+}
+
+static void write_not_carried(struct json_writer *writer, const char *lines)
+{
+    g_auto(GStrv) parts = g_strsplit(lines, "\n", -1);
+    json_key(writer, "not_carried");
+    json_begin_array(writer);
+    for (char **part = parts; *part != NULL; part++)
+        json_write_string(writer, *part);
+    json_end_array(writer);
+}
+
+/* json_writer accepts any bytes of a sender. */
+int row_format_receipt(const struct row *row, const char *request, struct strbuf *out)
+{
+    struct json_writer writer;
+    json_writer_init(&writer, out, 2);
+    json_begin_object(&writer);
+    json_member_string(&writer, "state", item_states[row->state].name);
+    json_member_string(&writer, "kind", item_kind_name(row->kind));
+    json_member_string(&writer, "id", row->id);
+    json_member_string(&writer, "idempotency_key", row->key[0] == '\0' ? NULL : row->key);
+    json_member_date(&writer, "accepted_at", row->accepted_ms);
+    json_member_date(&writer, "finished_at", row->finished_ms);
+    json_member_integer(&writer, "attempts", row->attempts);
+    json_key(&writer, "http_status");
+    if (row->http_status == 0)
+        json_write_null(&writer);
+    else
+        json_write_integer(&writer, row->http_status);
+    json_member_string(&writer, "error", row->error);
+    if (row->not_carried != NULL)
+        write_not_carried(&writer, row->not_carried);
+    json_key(&writer, "request");
+    if (request == NULL)
+        json_write_null(&writer);
+    else
+        json_write_verbatim(&writer, request, strlen(request));
+    json_end_object(&writer);
+    return strbuf_append_char(out, '\n');
 }
 
 /* ================================================================ states */

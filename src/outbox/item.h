@@ -27,6 +27,7 @@
 #include <sys/types.h>
 #include <time.h>
 
+#include "base/strbuf.h"
 #include "base/wait.h"
 #include "outbox/outbox.h"
 
@@ -114,6 +115,9 @@ void row_clear_outcome(struct row *row);
 struct piece *row_add_piece(struct row *row, const char *name);
 /* Appends a line to not_carried. `description` has no line end. */
 void row_add_not_carried(struct row *row, const char *description);
+/* Appends the receipt of the row. `request`: the JSON text as sent, on one line; or NULL. Returns 0 or the
+ * buffer's error. */
+int row_format_receipt(const struct row *row, const char *request, struct strbuf *out);
 /* Replaces a string of a row by a copy of `value`, which may be NULL. */
 void row_set_string(char **string, const char *value);
 

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The whole transition table: a transition that is not in the table below must not be allowed. And the
- * lookups of the item table by name and id while items are shown and hidden.
+ * lookups of the item table by name and id while items are shown and hidden. Receipts are valid JSON for any
+ * texts in them.
  */
+#include <jansson.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "support/test.h"
 
 #include "base/cleanup.h"
+#include "mail/json_value.h"
 #include "mail/receipt.h"
 #include "outbox/item.h"
 
@@ -170,4 +173,59 @@ TEST(a_cut_does_not_change_whether_a_name_is_sent)
         free(taken[0]);
         free(taken[1]);
     }
+}
+
+TEST(a_receipt_is_json_with_all_members)
+{
+    static const char *const members[] = {"state",       "kind",        "id",       "idempotency_key",
+                                          "accepted_at", "finished_at", "attempts", "http_status",
+                                          "error",       "request"};
+    const struct row row = {
+        .state = ITEM_SENT,
+        .kind = ITEM_MESSAGE,
+        .key = "3c90c3cc-0d44-4b50-8888-8dd25736052a",
+        .not_carried = (char[]){"one\na \"second\" one"},
+        .attempts = 3,
+        .accepted_ms = 1795176000000,
+        .finished_ms = 1795176001234,
+        .http_status = 200,
+        .id = (char[]){"id"},
+        .error = (char[]){"words\x1b[31m \xff"},
+    };
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(RECEIPT_MAX_BYTES);
+    assert_int_equal(row_format_receipt(&row, "{\"subject\":\"a \\\"quote\\\" \\u0000\"}", &text), 0);
+    json_t *root = json_loadb(text.data, text.len, JSON_ALLOW_NUL, NULL);
+    assert_true(json_is_object(root));
+    for (size_t i = 0; i < ARRAY_LEN(members); i++)
+        assert_non_null(json_object_get(root, members[i]));
+    assert_true(json_is_object(json_object_get(root, "request")));
+    assert_string_equal(json_string_value(json_object_get(root, "finished_at")), "2026-11-20T12:00:01.234Z");
+    assert_null(strchr(text.data, '\x1b'));
+    assert_int_equal(json_array_size(json_object_get(root, "not_carried")), 2);
+    json_decref(root);
+
+    strbuf_clear(&text);
+    const struct row bare = {.state = ITEM_UPLOADING, .kind = ITEM_ATTACHMENT};
+    assert_int_equal(row_format_receipt(&bare, NULL, &text), 0);
+    assert_non_null(strstr(text.data, "\"request\": null"));
+    assert_non_null(strstr(text.data, "\"http_status\": null"));
+    assert_non_null(strstr(text.data, "\"kind\": \"attachment\""));
+}
+
+TEST(a_receipt_with_delivery_members_is_json)
+{
+    static const char record[] = "{\"status\": \"sent\", \"latest_event\": {\"event_type\": \"click\"}}";
+    const struct row row = {.state = ITEM_SENT, .kind = ITEM_MESSAGE};
+    _cleanup_strbuf_ struct strbuf receipt = STRBUF_INIT(1 << 16);
+    assert_int_equal(row_format_receipt(&row, "{\"a\":1}", &receipt), 0);
+    size_t end = receipt.len - strlen(RECEIPT_END);
+    assert_string_equal(receipt.data + end, RECEIPT_END);
+    strbuf_truncate(&receipt, end);
+    assert_int_equal(receipt_delivery_format(record, strlen(record), &receipt), 0);
+    strbuf_append_str(&receipt, RECEIPT_END);
+    _cleanup_json_ json_t *value = json_loadb(receipt.data, receipt.len, JSON_REJECT_DUPLICATES, NULL);
+    assert_string_equal(json_string_value(json_object_get(value, "status")), "sent");
+    assert_string_equal(
+        json_string_value(json_object_get(json_object_get(value, "latest_event"), "event_type")), "click");
+    assert_true(json_is_object(json_object_get(value, "request")));
 }
