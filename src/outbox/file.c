@@ -122,11 +122,9 @@ static int enter_writing_claimed(struct outbox *outbox, struct item *item, off_t
     struct open_file *file = &item->file;
     char interruption[sizeof(file->interruption)] = "";
     pthread_mutex_lock(&outbox->lock);
-    const char *reason = item->row.state == ITEM_WAITING ? item->row.error : NULL;
-    if (reason == NULL && file->lacks_write)
-        reason = REASON_LACKS_WRITE;
-    if (reason != NULL && keep_bytes > 0)
-        snprintf(interruption, sizeof(interruption), "%s", reason);
+    const char *former = item->row.state == ITEM_WAITING ? item->row.error : NULL;
+    if (keep_bytes > 0)
+        snprintf(interruption, sizeof(interruption), "%s", former != NULL ? former : file->interruption);
     pthread_mutex_unlock(&outbox->lock);
     change_begin(&change, item, ITEM_WRITING);
     row_clear_outcome(&change.next);
@@ -139,7 +137,7 @@ static int enter_writing_claimed(struct outbox *outbox, struct item *item, off_t
     LOCK_GUARD(&outbox->lock);
     memcpy(file->interruption, interruption, sizeof(interruption));
     file->last_end = NULL;
-    file->lacks_write = file->is_unseen = false;
+    file->is_unseen = false;
     file->closed_ms = 0;
     g_clear_pointer(&file->wrote, g_hash_table_unref);
     file->first_open = 0;
@@ -159,20 +157,14 @@ static int enter_writing(struct outbox *outbox, struct item *item, off_t keep_by
     if (can_be_bound)
         outbox_hand_in_waiting(outbox);
     pthread_mutex_lock(&outbox->lock);
-    int error = check_writable_locked(item);
-    error = error != 0 ? error : claim_take_locked(outbox, item, CLAIM_DISK);
-    bool is_claimed = error == 0;
-    if (is_claimed) { /* another thread may have changed the item before it released its claim */
-        is_begun = item->row.state == ITEM_WRITING;
-        error = check_writable_locked(item);
-    }
+    int error = claim_take_locked(outbox, item, CLAIM_DISK);
     pthread_mutex_unlock(&outbox->lock);
-    if (error == 0 && !is_begun)
+    if (error != 0)
+        return error == -ENOENT ? 0 : error; /* an item that was removed while it was open is never sent */
+    error = check_writable_locked(item);
+    if (error == 0 && item->row.state != ITEM_WRITING) /* another thread may have begun */
         error = enter_writing_claimed(outbox, item, keep_bytes);
-    if (is_claimed)
-        claim_release(outbox, item);
-    if (error == -ENOENT)
-        return 0; /* an item that was removed while it was open is never sent */
+    claim_release(outbox, item);
     return error == -EACCES ? -EBUSY : error;
 }
 
@@ -282,9 +274,6 @@ static void settle_written(struct outbox *outbox, struct item *item)
     pthread_mutex_lock(&outbox->lock);
     if (file->last_end != NULL)
         interrupt_item(item, file->last_end);
-    if (file->lacks_write)
-        interrupt_item(item, REASON_LACKS_WRITE);
-    file->lacks_write = false;
     pthread_mutex_unlock(&outbox->lock);
     if (file->interruption[0] == '\0') {
         error = spool_open_content(outbox->spool, item->number, O_RDONLY, &fd);
@@ -292,6 +281,8 @@ static void settle_written(struct outbox *outbox, struct item *item)
     }
     if (file->interruption[0] != '\0') {
         settle_item(outbox, item, ITEM_INTERRUPTED, 0, file->interruption);
+        LOCK_GUARD(&outbox->lock);
+        file->interruption[0] = '\0'; /* the row has the reason */
         return;
     }
     error = error != 0 ? error : accept_written(outbox, item, &reason);
@@ -546,7 +537,7 @@ ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len
         bool is_refusal = error == -EBUSY || error == -EBADF || error == -ESTALE; /* else the disk failed */
         LOCK_GUARD(&handle->outbox->lock);
         if (!is_refusal && handle->item->row.kind == ITEM_MESSAGE)
-            handle->item->file.lacks_write = true;
+            interrupt_item(handle->item, REASON_LACKS_WRITE);
         return error;
     }
     error = check_range(handle, offset, len);
@@ -666,9 +657,10 @@ static void release_writer(struct outbox_handle *handle)
     bool is_last = --item->file.writers == 0;
     if (is_last)
         outbox_touch_locked(outbox, item);
-    bool is_ending = is_last && (item->row.state == ITEM_WRITING ||
-                                 (item->file.lacks_write && check_writable_locked(item) == 0));
-    is_ending = is_ending && claim_take_locked(outbox, item, CLAIM_DISK) == 0;
+    bool lacks_write = item->row.kind == ITEM_MESSAGE && item->file.interruption[0] != '\0' &&
+                       check_writable_locked(item) == 0;
+    bool is_ending = is_last && (item->row.state == ITEM_WRITING || lacks_write) &&
+                     claim_take_locked(outbox, item, CLAIM_DISK) == 0;
     pthread_mutex_unlock(&outbox->lock);
     if (!is_ending)
         return;
