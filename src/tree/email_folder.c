@@ -276,9 +276,12 @@ static bool find_node(struct tree *tree, const struct store_content *content, en
     return false;
 }
 
-static bool is_reply_file(struct tree *tree, const struct email_node *folder, const char *name)
+/* Returns the inode of a reply file; 0 if the name is no reply file's. */
+static uint64_t find_reply_file(struct tree *tree, uint64_t parent, const char *name)
 {
-    return folder->kind == EMAIL_NODE_FOLDER && reply_file_has_name(name) && store_has_content(tree->store);
+    const struct email_node folder = email_node_of(parent);
+    bool has_reply_files = folder.kind == EMAIL_NODE_FOLDER && store_has_content(tree->store);
+    return has_reply_files ? reply_file_ino(folder.email, name) : 0;
 }
 
 static int lookup_in_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
@@ -289,10 +292,10 @@ static int lookup_in_email_folder(struct tree *tree, const struct tree_caller *c
     _cleanup_(cleanup_content) struct store_content *content = NULL;
     if (!is_folder(&folder))
         return -ENOTDIR;
-    if (is_reply_file(tree, &folder, name)) /* waits for the outbox */
-        return cancel_is_set(caller->cancel)
-                   ? -EINTR
-                   : reply_file_lookup(tree, caller, parent, folder.email, name, ret);
+    uint64_t reply = find_reply_file(tree, parent, name);
+    if (reply != 0) /* waits for the outbox */
+        return cancel_is_set(caller->cancel) ? -EINTR
+                                             : reply_file_lookup(tree, caller, parent, name, reply, ret);
     int error = store_content_get(tree->store, folder.email, caller->cancel, &content);
     if (error != 0)
         return error;
@@ -439,28 +442,25 @@ static int create_in_email_folder(struct tree *tree, const struct tree_caller *c
                                   const char *name, mode_t mode, int flags, struct tree_entry *ret_entry,
                                   struct tree_handle **ret_handle)
 {
-    const struct email_node folder = email_node_of(parent);
-    return is_reply_file(tree, &folder, name)
-               ? reply_file_create(tree, caller, parent, folder.email, name, flags, ret_entry, ret_handle)
-               : -EPERM;
+    uint64_t reply = find_reply_file(tree, parent, name);
+    return reply != 0 ? reply_file_create(tree, caller, reply, flags, ret_entry, ret_handle) : -EPERM;
 }
 
 static int unlink_in_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
                                   const char *name)
 {
-    const struct email_node folder = email_node_of(parent);
-    return is_reply_file(tree, &folder, name) ? reply_file_unlink(tree, caller, parent, folder.email, name)
-                                              : -EPERM;
+    uint64_t reply = find_reply_file(tree, parent, name);
+    return reply != 0 ? reply_file_unlink(tree, caller, parent, name, reply) : -EPERM;
 }
 
 static int rename_into_email_folder(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
                                     const char *name, uint64_t new_parent, const char *new_name,
                                     unsigned int flags)
 {
-    const struct email_node folder = email_node_of(new_parent);
-    if (node_kind(parent) != NODE_DRAFT || !is_reply_file(tree, &folder, new_name))
+    uint64_t reply = find_reply_file(tree, new_parent, new_name);
+    if (node_kind(parent) != NODE_DRAFT || reply == 0)
         return -EPERM;
-    return reply_file_hand_in(tree, caller, parent, name, folder.email, new_name);
+    return reply_file_hand_in(tree, caller, parent, name, reply);
 }
 
 const struct node_ops email_folder_ops = {

@@ -366,26 +366,24 @@ int answer_make(struct answer *answer, const struct tree_caller *caller, const v
 /* NULL-safe. */
 void answer_free(struct answer *answer);
 
-/* Returns true for the names of the reply files, which the functions below expect (reply_file.c). `folder` is
- * the inode of the email's folder. */
-bool reply_file_has_name(const char *name);
-/* Looks a reply file up. Does not wait. Return: 0; -ENOENT when the email is gone, or when this thread has
- * just removed the file, as mv(1) from another filesystem and install(1) do before they create one in its
- * place. */
-int reply_file_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
-                      const char *name, struct tree_entry *ret);
+/* Returns the inode of a reply file, `ino` below; 0 if `name` is no reply file's name (reply_file.c). */
+uint64_t reply_file_ino(uint32_t email, const char *name);
+/* Looks a reply file up in `folder`, the inode of the email's folder. Does not wait. Return: 0; -ENOENT when
+ * the email is gone, or when this thread has just removed the file, as mv(1) from another filesystem and
+ * install(1) do before they create one in its place. */
+int reply_file_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                      uint64_t ino, struct tree_entry *ret);
 /* unlink(2): hides the file from this thread for some seconds. Does not wait. Return: as
  * reply_file_lookup(). */
-int reply_file_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
-                      const char *name);
+int reply_file_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                      uint64_t ino);
 /* open(2) with O_CREAT, after an unlink. Does not wait. */
-int reply_file_create(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
-                      const char *name, int flags, struct tree_entry *ret_entry,
-                      struct tree_handle **ret_handle);
-/* Hands in a draft as the answer that this file stands for. Waits for the email's content. Return: as
- * items_hand_in(), and the errors of store_content.h. */
+int reply_file_create(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                      struct tree_entry *ret_entry, struct tree_handle **ret_handle);
+/* Hands in the draft `name` as the answer that this file stands for. Waits for the email's content. Return:
+ * as items_hand_in(), and the errors of store_content.h. */
 int reply_file_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
-                       uint32_t email, const char *reply_name);
+                       uint64_t ino);
 
 /* Returns true if `name` in the inbox is the folder of an email, and the service has content. Does not wait
  * (email_folder.c). */

@@ -41,26 +41,12 @@ static struct reply_target target_of(uint64_t ino)
     };
 }
 
-static bool find_kind(const char *name, enum reply_kind *ret)
+uint64_t reply_file_ino(uint32_t email, const char *name)
 {
-    for (size_t i = 0; i < ARRAY_LEN(names); i++)
-        if (strcmp(names[i], name) == 0) {
-            *ret = (enum reply_kind)i;
-            return true;
-        }
-    return false;
-}
-
-bool reply_file_has_name(const char *name)
-{
-    enum reply_kind kind;
-    return find_kind(name, &kind);
-}
-
-static uint64_t ino_of_name(uint32_t email, const char *name)
-{
-    enum reply_kind kind;
-    return find_kind(name, &kind) ? node_ino(NODE_REPLY_FILE, (uint64_t)email << KIND_BITS | kind) : 0;
+    for (size_t kind = 0; kind < ARRAY_LEN(names); kind++)
+        if (strcmp(names[kind], name) == 0)
+            return node_ino(NODE_REPLY_FILE, (uint64_t)email << KIND_BITS | kind);
+    return 0;
 }
 
 /* After a rename onto a reply file, the kernel has another inode under its name, so nothing is lasting. */
@@ -74,19 +60,19 @@ static int get_reply_file(struct tree *tree, const struct tree_caller *caller, u
     return 0;
 }
 
-int reply_file_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
-                      const char *name, struct tree_entry *ret)
+int reply_file_lookup(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                      uint64_t ino, struct tree_entry *ret)
 {
     if (removed_names_find(&tree->removed, caller->pid, folder, name, ret))
         return -ENOENT;
-    return get_reply_file(tree, caller, ino_of_name(email, name), ret);
+    return get_reply_file(tree, caller, ino, ret);
 }
 
-int reply_file_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
-                      const char *name)
+int reply_file_unlink(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
+                      uint64_t ino)
 {
     struct tree_entry entry;
-    int error = reply_file_lookup(tree, caller, folder, email, name, &entry);
+    int error = reply_file_lookup(tree, caller, folder, name, ino, &entry);
     if (error == 0)
         removed_names_add(&tree->removed, caller->pid, folder, name, &entry);
     return error;
@@ -219,20 +205,18 @@ static int open_reply_file(struct tree *tree, const struct tree_caller *caller, 
 }
 
 /* Must not wait, since the kernel holds the folder's lock: the first write prepares the answer. */
-int reply_file_create(struct tree *tree, const struct tree_caller *caller, uint64_t folder, uint32_t email,
-                      const char *name, int flags, struct tree_entry *ret_entry,
-                      struct tree_handle **ret_handle)
+int reply_file_create(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                      struct tree_entry *ret_entry, struct tree_handle **ret_handle)
 {
-    uint64_t ino = ino_of_name(email, name);
     removed_names_forget(&tree->removed, caller->pid, ino);
     int error = get_reply_file(tree, caller, ino, ret_entry);
     return error != 0 ? error : open_answer(tree, caller, ino, flags, false, ret_handle);
 }
 
 int reply_file_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
-                       uint32_t email, const char *reply_name)
+                       uint64_t ino)
 {
-    struct answer *answer = new_answer(tree, ino_of_name(email, reply_name));
+    struct answer *answer = new_answer(tree, ino);
     int error = prepare_answer(answer, caller);
     if (error == 0) {
         const struct hand_in to = {
