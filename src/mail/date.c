@@ -1,110 +1,29 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Dates are parsed without strptime(3), which knows no fractions of a second and few forms of UTC offsets.
- */
 #include "mail/date.h"
 
 #include <errno.h>
 #include <glib.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 enum {
     MS_PER_SECOND = 1000,
 };
 
-static const int64_t first_ms = INT64_C(-62167219200000); /* 0000-01-01T00:00:00.000Z */
+static const int64_t first_ms = INT64_C(-62135596800000); /* 0001-01-01T00:00:00.000Z */
 static const int64_t last_ms = INT64_C(253402300799999);  /* 9999-12-31T23:59:59.999Z */
-
-/* Takes `min` to `max` digits. Returns the number of digits taken; 0 if there are fewer than `min`. */
-static int take_digits(const char **text, int min, int max, int *ret_number)
-{
-    int number = 0;
-    int count = 0;
-    for (; count < max && g_ascii_isdigit((*text)[count]); count++)
-        number = number * 10 + ((*text)[count] - '0');
-    if (count < min)
-        return 0;
-    *text += count;
-    *ret_number = number;
-    return count;
-}
-
-static bool take_char(const char **text, char one, char other)
-{
-    if (**text != one && **text != other)
-        return false;
-    (*text)++;
-    return true;
-}
-
-/* An offset is "+0100", "+01:00" or "+01", or lacks the first zero: "+100", "+1:00", "+1". */
-static bool take_offset(const char **text, int *ret_minutes)
-{
-    int hours = 0;
-    int minutes = 0;
-    int sign = **text == '-' ? -1 : 1;
-    if (!take_char(text, '+', '-'))
-        return false;
-    int digits = take_digits(text, 1, 4, &hours);
-    if (digits > 2) {
-        minutes = hours % 100;
-        hours /= 100;
-    } else if (digits == 0 || (take_char(text, ':', ':') && !take_digits(text, 2, 2, &minutes))) {
-        return false;
-    }
-    *ret_minutes = sign * (hours * 60 + minutes);
-    return hours <= 23 && minutes <= 59;
-}
-
-/* A leap second counts as the first second of the next minute. */
-static bool take_time(const char **text, int64_t *ret_ms)
-{
-    int hour = 0;
-    int minute = 0;
-    int second = 0;
-    int ms = 0;
-    if (!take_digits(text, 1, 2, &hour) || !take_char(text, ':', ':') || !take_digits(text, 1, 2, &minute))
-        return false;
-    if (take_char(text, ':', ':')) {
-        if (!take_digits(text, 1, 2, &second))
-            return false;
-        bool has_fraction = take_char(text, '.', ',');
-        if (has_fraction && !g_ascii_isdigit(**text))
-            return false;
-        /* Digits after the third are ignored. */
-        for (int weight = 100; has_fraction && g_ascii_isdigit(**text); (*text)++, weight /= 10)
-            ms += (**text - '0') * weight;
-    }
-    *ret_ms = ((int64_t)hour * 3600 + minute * 60 + second) * MS_PER_SECOND + ms;
-    return hour <= 23 && minute <= 59 && second <= 60;
-}
 
 int date_parse(const char *text, int64_t *ret_ms)
 {
-    int year = 0;
-    int month = 0;
-    int day = 0;
-    if (!take_digits(&text, 4, 4, &year) || !take_char(&text, '-', '-') ||
-        !take_digits(&text, 2, 2, &month) || !take_char(&text, '-', '-') || !take_digits(&text, 2, 2, &day))
+    bool is_day = strlen(text) == strlen("2026-11-20");
+    g_autofree char *midnight = is_day ? g_strconcat(text, "T00:00:00", NULL) : NULL;
+    g_autoptr(GTimeZone) utc = g_time_zone_new_utc();
+    g_autoptr(GDateTime) date = g_date_time_new_from_iso8601(is_day ? midnight : text, utc);
+    if (date == NULL)
         return -EBADMSG;
-    struct tm date = {.tm_year = year - 1900, .tm_mon = month - 1, .tm_mday = day};
-    int64_t midnight = timegm(&date);
-    if (date.tm_mon != month - 1 || date.tm_mday != day)
-        return -EBADMSG; /* a day such as February 30 */
-
-    int64_t time_ms = 0;
-    int offset_minutes = 0;
-    if (*text != '\0') {
-        if (!take_char(&text, 'T', 't') && !take_char(&text, ' ', ' '))
-            return -EBADMSG;
-        bool is_read = take_time(&text, &time_ms) &&
-                       (*text == '\0' || take_char(&text, 'Z', 'z') || take_offset(&text, &offset_minutes));
-        if (!is_read || *text != '\0')
-            return -EBADMSG;
-    }
-    *ret_ms = (midnight - (int64_t)offset_minutes * 60) * MS_PER_SECOND + time_ms;
+    *ret_ms = g_date_time_to_unix(date) * MS_PER_SECOND + g_date_time_get_microsecond(date) / 1000;
     return 0;
 }
 

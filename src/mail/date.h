@@ -8,11 +8,11 @@
 
 #include <stdint.h>
 
-/* Reads ISO 8601 with any number of fraction digits, and with `Z`, an offset, or neither (UTC). A date
- * without a time means 00:00 UTC. Return: 0; -EBADMSG if the text is not such a date. */
+/* Reads ISO 8601 with up to twelve fraction digits, and with `Z`, an offset, or neither (UTC). A date without
+ * a time means 00:00 UTC. Return: 0; -EBADMSG if the text is not such a date. */
 int date_parse(const char *text, int64_t *ret_ms);
 
-/* Writes "2026-11-20T10:14:36.123Z" and a NUL. Dates outside the years 0000 to 9999 are clamped. */
+/* Writes "2026-11-20T10:14:36.123Z" and a NUL. Dates outside the years 0001 to 9999 are clamped. */
 void date_format(int64_t ms, char ret_text[32]);
 
 #endif

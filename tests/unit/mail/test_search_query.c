@@ -130,7 +130,7 @@ TEST(a_date_of_a_query_is_a_day_a_month_a_year_or_an_age)
         {"-after:2w", "-after:2026-11-06T10:00:00.000Z"},
         {"before:1D after:2y after:3m",
          "before:2026-11-19T10:00:00.000Z after:2024-11-20T10:00:00.000Z after:2026-08-22T10:00:00.000Z"},
-        {"after:99999y", "after:0000-01-01T00:00:00.000Z"},
+        {"after:99999y", "after:0001-01-01T00:00:00.000Z"},
         {"after:yesterday", NULL},
         {"after:2026-13", NULL},
         {"after:2026-11-31", NULL},
