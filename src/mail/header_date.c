@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <gmime/gmime.h>
 #include <stdbool.h>
+#include <string.h>
 
 #include "base/cleanup.h"
 #include "mail/header_text.h"
@@ -38,24 +39,6 @@ static void *compile_time_pattern(void *unused)
     return g_regex_new(time_pattern, G_REGEX_CASELESS | G_REGEX_RAW, 0, NULL);
 }
 
-/* Copies a date without comments, stray ")" and second blanks. A comment without an end extends to the end of
- * the text. */
-static char *simplify(const char *text)
-{
-    GString *date = g_string_new(NULL);
-    while (text != NULL && *text != '\0') {
-        if (*text == '(') {
-            text = header_text_skip_comment(text);
-            continue;
-        }
-        bool follows_blank = date->len > 0 && date->str[date->len - 1] == ' ';
-        if (*text != ')' && !(*text == ' ' && follows_blank))
-            g_string_append_c(date, *text);
-        text++;
-    }
-    return g_string_free(date, false);
-}
-
 /* Reads the time of day in UTC, in milliseconds. `groups` are "" if they are missing. */
 static bool read_time(char *const *groups, int64_t *ret_ms)
 {
@@ -80,12 +63,12 @@ int header_date_parse(const char *value, size_t len, int64_t *ret_ms)
 {
     static GOnce once = G_ONCE_INIT;
     const GRegex *pattern = g_once(&once, compile_time_pattern, NULL);
-    _cleanup_free_ char *text = NULL;
+    _cleanup_free_ char *date = NULL;
     if (len > HEADER_DATE_MAX_BYTES)
         return -EBADMSG;
-    if (header_text_decode(value, len, &text) != 0)
+    if (header_text_decode(value, len, &date) != 0)
         return -ENOMEM;
-    g_autofree char *date = simplify(text);
+    date[strcspn(date, "(")] = '\0'; /* a comment such as "(CET)" */
     g_autoptr(GMatchInfo) match = NULL;
     int64_t time_ms = 0;
     if (g_regex_match(pattern, date, 0, &match)) {
