@@ -260,68 +260,54 @@ static const char *skip_blank(const char *at, const char *end)
     return at;
 }
 
-/* Returns the closing quote of the string at `at`, or `end`. */
-static const char *skip_quoted(const char *at, const char *end)
-{
-    for (at++; at < end && *at != '"'; at++)
-        if (*at == '\\' && at + 1 < end && (at[1] == '"' || at[1] == '\\'))
-            at++;
-    return at;
-}
-
-/* Returns the next semicolon outside quotes, or the end. */
-static const char *skip_to_semicolon(const char *at, const char *end)
-{
-    for (; at < end && *at != ';'; at++)
-        if (*at == '"') {
-            at = skip_quoted(at, end);
-            if (at == end)
-                break;
-        }
-    return at;
-}
-
 static void free_string(void *string)
 {
     g_string_free(string, true);
 }
 
-/* Copies a value without its quotes, folds and tabs. */
-static GString *unquote(const char *at, const char *end)
+/* Takes a value off the text, up to the next semicolon outside quotes. Leaves out folds, the quotes, and what
+ * is behind them; tabs become blanks. */
+static GString *take_value(const char **text, const char *end)
 {
-    GString *text = g_string_new(NULL);
-    bool is_quoted = at < end && *at == '"';
-    if (is_quoted)
-        end = skip_quoted(at, end);
-    while (!is_quoted && end > at && character_is_blank(end[-1]))
-        end--;
-    for (at += is_quoted; at < end; at++) {
-        bool is_pair = is_quoted && *at == '\\' && at + 1 < end && (at[1] == '"' || at[1] == '\\');
+    GString *value = g_string_new(NULL);
+    const char *at = skip_blank(*text, end);
+    bool is_string = at < end && *at == '"';
+    unsigned int quotes = 0;
+    for (; at < end && (*at != ';' || quotes % 2 == 1); at++) {
+        bool is_pair = quotes % 2 == 1 && *at == '\\' && at + 1 < end && (at[1] == '"' || at[1] == '\\');
+        bool is_quote = *at == '"';
         at += is_pair;
-        if (*at != '\r' && *at != '\n')
-            g_string_append_c(text, *at == '\t' ? ' ' : *at);
+        quotes += is_quote;
+        bool is_content = is_string ? quotes == 1 && !is_quote : true;
+        if (is_content && *at != '\r' && *at != '\n')
+            g_string_append_c(value, *at == '\t' ? ' ' : *at);
     }
-    return text;
+    while (!is_string && value->len > 0 && value->str[value->len - 1] == ' ')
+        g_string_truncate(value, value->len - 1);
+    *text = at;
+    return value;
 }
 
 /* Collects the values of the parameters whose names begin with `name`. A key is the rest of such a
  * name: "", "*", "*2", "*2*". The first of two parameters with the same name counts. */
-static GHashTable *collect_pieces(const char *value, const char *end, const char *name)
+static GHashTable *collect_pieces(const char *at, const char *end, const char *name)
 {
     GHashTable *pieces = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, free_string);
     size_t name_len = strlen(name);
-    for (const char *at = skip_to_semicolon(value, end); at < end;) {
-        at = skip_blank(at + 1, end);
-        const char *next = skip_to_semicolon(at, end);
-        const char *equals = memchr(at, '=', (size_t)(next - at));
-        const char *rest = at + name_len;
-        if (equals != NULL && rest <= equals && g_ascii_strncasecmp(at, name, name_len) == 0) {
-            g_autofree char *key = g_strchomp(g_strndup(rest, (size_t)(equals - rest)));
-            if (!g_hash_table_contains(pieces, key))
-                g_hash_table_insert(pieces, g_steal_pointer(&key),
-                                    unquote(skip_blank(equals + 1, next), next));
-        }
-        at = next;
+    free_string(take_value(&at, end)); /* before the parameters */
+    while (at < end) {
+        const char *start = skip_blank(at + 1, end);
+        for (at = start; at < end && *at != '=' && *at != ';'; at++)
+            ;
+        if (at == end || *at == ';')
+            continue;
+        g_autofree char *key = g_strchomp(g_strndup(start, (size_t)(at - start)));
+        at++;
+        GString *value = take_value(&at, end);
+        if (g_ascii_strncasecmp(key, name, name_len) == 0 && !g_hash_table_contains(pieces, key + name_len))
+            g_hash_table_insert(pieces, g_strdup(key + name_len), value);
+        else
+            free_string(value);
     }
     return pieces;
 }
