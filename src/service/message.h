@@ -79,9 +79,9 @@ int message_compose(struct message *message, const char *domain);
 char *message_ascii_address(const char *address);
 
 /* Returns the message as RFC 5322 text with CRLF line ends, in 7 bits except for addresses beyond ASCII and
- * an enclosed message. The bytes of an enclosed message are not changed; if it has no header, a blank line is
- * put before it. If mail servers would not take its bytes (a NUL, a lone CR, a line of more than 998 bytes),
- * it is enclosed as a file. The caller frees the text. */
+ * an enclosed message. The bytes of an enclosed message are not changed. If mail servers would not take its
+ * bytes (a NUL, a lone CR, a line of more than 998 bytes), it is enclosed as a file. The caller frees the
+ * text. */
 char *message_write(const struct message *message, size_t *ret_len);
 
 /* Appends a text of message_write() in the form that SMTP wants: lines of at most 998 bytes that end with CR

@@ -190,17 +190,11 @@ static void set_headers(GMimeMessage *mime, const struct message *message)
 static void insert_forwarded(GByteArray *written, struct span forwarded)
 {
     static const char before_boundary[] = "\r\n--";
-    struct span header, body;
-    mime_split(forwarded, &header, &body);
-    bool has_header =
-        header.len > 0 || body.bytes != forwarded.bytes || (forwarded.len > 0 && forwarded.bytes[0] == '>');
     const char *end = g_strrstr_len((const char *)written->data, written->len, before_boundary);
     size_t at = (size_t)(end - (const char *)written->data);
     size_t rest_len = written->len - at;
     g_autofree char *rest = g_memdup2(end, rest_len);
     g_byte_array_set_size(written, (guint)at);
-    if (!has_header)
-        g_byte_array_append(written, (const guint8 *)"\r\n", 2);
     g_byte_array_append(written, (const guint8 *)forwarded.bytes, (guint)forwarded.len);
     g_byte_array_append(written, (const guint8 *)rest, (guint)rest_len);
 }
