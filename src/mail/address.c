@@ -440,9 +440,8 @@ static int read_item(struct list_reading *reading, struct list_item *item)
     return item->opening != NULL ? read_bracketed_item(reading, item) : read_bare_item(reading, item);
 }
 
-/* Reads all items. `other`, unless it is NULL, receives the items that are not addresses. */
-static int read_items(struct list_reading *reading, const char *text, address_other_fn *other, void *context,
-                      char **ret_refused)
+/* Reads all items. `others`, unless it is NULL, receives the items that are not addresses. */
+static int read_items(struct list_reading *reading, const char *text, GPtrArray *others, char **ret_refused)
 {
     struct list_item item;
     size_t len_before = reading->list->len;
@@ -450,12 +449,11 @@ static int read_items(struct list_reading *reading, const char *text, address_ot
     do {
         scan_item(text, &item);
         error = read_item(reading, &item);
-        if (error == -EBADMSG && other != NULL && reading->left == 0)
-            error = -EMSGSIZE;
-        if (error == -EBADMSG && other != NULL) {
+        if (error == -EBADMSG && others != NULL && reading->left > 0) {
+            size_t len = (size_t)(item.end - item.start) + (*item.end == ';'); /* this may end a group */
+            g_ptr_array_add(others, g_strndup(item.start, len));
             reading->left--;
-            /* A ";" after the item may end a group. */
-            error = other(context, item.start, (size_t)(item.end - item.start) + (*item.end == ';'));
+            error = 0;
         }
         text = item.end + 1;
     } while (error == 0 && *item.end != '\0');
@@ -466,7 +464,7 @@ static int read_items(struct list_reading *reading, const char *text, address_ot
         if (*ret_refused != NULL)
             g_strstrip(*ret_refused);
     }
-    if (error != 0 && (other == NULL || error != -EMSGSIZE))
+    if (error != 0 && others == NULL)
         truncate_list(reading->list, len_before);
     return error;
 }
@@ -474,13 +472,13 @@ static int read_items(struct list_reading *reading, const char *text, address_ot
 int address_list_parse(struct address_list *list, const char *text, const char *domain, char **ret_refused)
 {
     struct list_reading reading = {.list = list, .domain = domain, .left = ADDRESS_LIST_MAX};
-    return read_items(&reading, text, NULL, NULL, ret_refused);
+    return read_items(&reading, text, NULL, ret_refused);
 }
 
-int address_list_parse_each(struct address_list *list, const char *text, address_other_fn *other,
-                            void *context)
+int address_list_parse_each(struct address_list *list, const char *text, GPtrArray *others)
 {
-    struct list_reading reading = {.list = list, .left = ADDRESS_LIST_MAX - list->len};
-    int error = read_items(&reading, text, other, context, NULL);
-    return error == -EMSGSIZE ? 0 : error;
+    struct list_reading reading = {.list = list, .left = ADDRESS_LIST_MAX - list->len - others->len};
+    int error = read_items(&reading, text, others, NULL);
+    bool is_full = reading.left == 0 && (error == -EMSGSIZE || error == -EBADMSG);
+    return is_full ? 0 : error;
 }

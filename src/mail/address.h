@@ -9,6 +9,7 @@
 #ifndef INBOXFS_MAIL_ADDRESS_H
 #define INBOXFS_MAIL_ADDRESS_H
 
+#include <glib.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -62,15 +63,10 @@ int address_list_append(struct address_list *list, const char *address, const ch
  * part, unfolded (the caller frees; NULL when out of memory). `ret_refused` may be NULL. */
 int address_list_parse(struct address_list *list, const char *text, const char *domain, char **ret_refused);
 
-/* Receives the unchanged text of an item that is not an address, with the ";" after it, if any. A result
- * other than 0 ends the reading. */
-typedef int address_other_fn(void *context, const char *item, size_t len);
-
-/* Appends the addresses that can be read, and calls `other` for each other item. Stops without an error when
- * all addresses in `list` and the other items of this call are ADDRESS_LIST_MAX together. Return: 0; -ENOMEM;
- * the result of `other` if it is not 0. `list` changes only on success. */
-int address_list_parse_each(struct address_list *list, const char *text, address_other_fn *other,
-                            void *context);
+/* Appends the addresses that can be read, and appends the unchanged text of each other item, with the ";"
+ * after it, if any, to `others`, whose free function is g_free(). Stops without an error when both have
+ * ADDRESS_LIST_MAX items together. Return: 0 or -ENOMEM. */
+int address_list_parse_each(struct address_list *list, const char *text, GPtrArray *others);
 
 /* Compares two addresses without regard to the case of ASCII letters, in both parts. */
 bool address_equals(const char *one, const char *other);

@@ -237,51 +237,51 @@ static int read_line(struct span value, char **ret_text)
     return 0;
 }
 
-/* Adds a text that is not an address, so that a reply to all includes the text. If replaced characters make
- * the text look like an address, a U+FFFD is added, which no address has. */
-static int add_unparsable(void *others, const char *item, size_t len)
+/* Finds the addresses in all fields of this name, and the texts between them that are not addresses. */
+static int find_addresses(struct span header, const char *field, struct address_list *list, GPtrArray *others)
 {
-    g_autofree char *text = g_utf8_make_valid(item, (gssize)len);
+    struct span value;
+    int error = 0;
+    while (error == 0 && mime_next_field(&header, field, &value)) {
+        g_autofree char *text = g_strndup(value.bytes, value.len);
+        error = address_list_parse_each(list, text, others);
+    }
+    for (size_t i = 0; i < list->len; i++)
+        if (list->items[i].name != NULL)
+            make_line(list->items[i].name, CHARACTER_LINE_END | CHARACTER_DIRECTION, NAME_MAX_BYTES);
+    return error;
+}
+
+static json_t *make_address(const struct address *address)
+{
+    return json_pack("{s:s, s:s?}", "address", address->address, "name", address->name);
+}
+
+/* Makes an address of a text that is none, so that a reply to all includes the text. If replaced characters
+ * make the text look like an address, a U+FFFD is added, which no address has. */
+static json_t *make_other(const char *item)
+{
+    g_autofree char *text = g_utf8_make_valid(item, -1);
     character_replace(text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, ' ');
     make_line(g_strstrip(text), 0, NAME_MAX_BYTES);
     struct address_list readable = {0};
-    int error = address_list_parse(&readable, text, NULL, NULL);
+    bool is_address = address_list_parse(&readable, text, NULL, NULL) == 0;
     address_list_release(&readable);
-    if (error == -ENOMEM)
-        return error;
-    json_t *address = json_pack("{s:s+, s:n}", "address", text, error == 0 ? "\uFFFD" : "", "name");
-    return json_array_append_new(others, address) == 0 ? 0 : -ENOMEM;
+    return json_pack("{s:s+, s:n}", "address", text, is_address ? "\uFFFD" : "", "name");
 }
 
-/* Lists the addresses in all fields of this name and, `with_others`, the texts between them that are not
- * addresses, behind the addresses; at most ADDRESS_LIST_MAX together. The caller owns the list, on failure
- * too. Return: 0 or -ENOMEM. */
-static int read_addresses(struct span header, const char *field, bool with_others, json_t **ret_list)
+/* Lists the addresses in all fields of this name, and behind them the texts that are not addresses. The
+ * caller owns the list, on failure too. Return: 0 or -ENOMEM. */
+static int read_addresses(struct span header, const char *field, json_t **ret_list)
 {
-    struct address_list addresses = {0};
-    struct span value;
-    json_t *list = *ret_list = json_array();
-    _cleanup_json_ json_t *others = json_array();
-    int error = list != NULL && others != NULL ? 0 : -ENOMEM;
-    while (error == 0 && addresses.len + json_array_size(others) < ADDRESS_LIST_MAX &&
-           mime_next_field(&header, field, &value)) {
-        g_autofree char *text = g_strndup(value.bytes, value.len);
-        error = address_list_parse_each(&addresses, text, add_unparsable, others);
-    }
-    for (size_t i = 0; i < addresses.len && error == 0; i++) {
-        const struct address *address = &addresses.items[i];
-        if (address->name != NULL)
-            make_line(address->name, CHARACTER_LINE_END | CHARACTER_DIRECTION, NAME_MAX_BYTES);
-        json_t *item = json_pack("{s:s, s:s?}", "address", address->address, "name", address->name);
-        error = json_array_append_new(list, item) == 0 ? 0 : -ENOMEM;
-    }
-    address_list_release(&addresses);
-    size_t i;
-    json_t *other;
-    json_array_foreach (with_others ? others : NULL, i, other) {
-        if (error == 0 && json_array_size(list) < ADDRESS_LIST_MAX)
-            error = json_array_append(list, other) == 0 ? 0 : -ENOMEM;
-    }
+    _cleanup_(address_list_release) struct address_list addresses = {0};
+    g_autoptr(GPtrArray) others = g_ptr_array_new_with_free_func(g_free);
+    *ret_list = json_array();
+    int error = find_addresses(header, field, &addresses, others);
+    for (size_t i = 0; i < addresses.len && error == 0; i++)
+        error = json_array_append_new(*ret_list, make_address(&addresses.items[i])) == 0 ? 0 : -ENOMEM;
+    for (unsigned int i = 0; i < others->len && error == 0; i++)
+        error = json_array_append_new(*ret_list, make_other(others->pdata[i])) == 0 ? 0 : -ENOMEM;
     return error;
 }
 
@@ -305,9 +305,10 @@ static int read_sender(struct span header, struct message *message)
     static const char *const fields[] = {"From", "Sender"};
     int error = 0;
     for (size_t i = 0; i < ARRAY_LEN(fields) && error == 0 && message->from == NULL; i++) {
-        _cleanup_json_ json_t *list = NULL;
-        error = read_addresses(header, fields[i], false, &list);
-        message->from = json_incref(json_array_get(list, 0));
+        _cleanup_(address_list_release) struct address_list addresses = {0};
+        g_autoptr(GPtrArray) others = g_ptr_array_new_with_free_func(g_free);
+        error = find_addresses(header, fields[i], &addresses, others);
+        message->from = addresses.len > 0 ? make_address(&addresses.items[0]) : NULL;
     }
     struct span from = mime_find_field(header, "From");
     return error == 0 && message->from == NULL && from.len > 0 ? read_line(from, &message->sender_text)
@@ -332,11 +333,11 @@ static int read_headers(struct span header, struct message *message)
     if (error == 0)
         error = read_sender(header, message);
     if (error == 0)
-        error = read_addresses(header, "To", true, &message->to);
+        error = read_addresses(header, "To", &message->to);
     if (error == 0)
-        error = read_addresses(header, "Cc", true, &message->cc);
+        error = read_addresses(header, "Cc", &message->cc);
     if (error == 0)
-        error = read_addresses(header, "Reply-To", true, &message->reply_to);
+        error = read_addresses(header, "Reply-To", &message->reply_to);
     return error;
 }
 

@@ -7,12 +7,6 @@
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"
 
-static int count_other(void *others, const char *item, size_t len)
-{
-    (*(size_t *)others)++;
-    return 0;
-}
-
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     struct address_list list = {0};
@@ -24,10 +18,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     int error = address_list_parse(&list, text, NULL, &refused);
     FUZZ_CHECK(list.len <= ADDRESS_LIST_MAX && (error == 0 || list.len == 0));
     FUZZ_CHECK((error == -EBADMSG) == (refused != NULL));
-    size_t others = 0;
-    FUZZ_CHECK(address_list_parse_each(&first, text, count_other, &others) == 0);
-    FUZZ_CHECK((error == -EBADMSG) <= (others > 0 || first.len == ADDRESS_LIST_MAX));
-    FUZZ_CHECK(error != 0 || (others == 0 && first.len == list.len));
+    g_autoptr(GPtrArray) others = g_ptr_array_new_with_free_func(g_free);
+    FUZZ_CHECK(address_list_parse_each(&first, text, others) == 0);
+    FUZZ_CHECK((error == -EBADMSG) <= (others->len > 0 || first.len == ADDRESS_LIST_MAX));
+    FUZZ_CHECK(error != 0 || (others->len == 0 && first.len == list.len));
     for (size_t i = 0; i < list.len; i++) {
         FUZZ_CHECK(address_is_valid(list.items[i].address));
         FUZZ_CHECK(list.items[i].name == NULL || address_name_is_valid(list.items[i].name));
