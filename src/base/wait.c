@@ -11,9 +11,9 @@
 
 #include <errno.h>
 #include <stddef.h>
+#include <stdlib.h>
 
 #include "base/lock.h"
-#include "base/random.h"
 
 /* ---------------------------------------------------------------- waits that can be cancelled */
 
@@ -96,11 +96,7 @@ int64_t backoff_next_ms(struct backoff *backoff)
     if (delay > backoff->max_ms)
         delay = backoff->max_ms;
     backoff->attempts++;
-
-    uint32_t noise = 0;
-    if (random_bytes(&noise, sizeof(noise)) != 0)
-        return delay;
-    return delay - (int64_t)(noise % (uint64_t)(delay / 2 + 1));
+    return delay - arc4random_uniform((uint32_t)(delay / 2 + 1));
 }
 
 void backoff_reset(struct backoff *backoff)

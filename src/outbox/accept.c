@@ -60,15 +60,15 @@ void accept_digest(const struct row *row, const char *bytes, size_t len, char re
 }
 
 /* Keeps the key of an unedited content. */
-static int choose_key(struct row *next, const char *bytes, size_t len)
+static void choose_key(struct row *next, const char *bytes, size_t len)
 {
     char digest[ITEM_DIGEST_SIZE];
     accept_digest(next, bytes, len, digest);
     if (next->key[0] != '\0' && strcmp(next->digest, digest) == 0)
-        return 0;
+        return;
     memcpy(next->digest, digest, sizeof(digest));
     next->was_unknown = false;
-    return random_uuid(next->key);
+    random_uuid(next->key);
 }
 
 /* Finds the first known email that the draft names. Returns 0; -ENOENT if no email is known; -EXDEV if an
@@ -206,9 +206,9 @@ static int check_message(struct outbox *outbox, struct change *change, const cha
     int error = draft_parse(bytes, len, next->reply_template, &draft, ret_reason);
     error = error != 0 ? error : find_sender(outbox, next, draft, ret_reason);
     error = error != 0 ? error : draft_sequence(draft->request, next->from, next->sequence);
-    error = error != 0 ? error : choose_key(next, bytes, len);
     if (error != 0)
         return error;
+    choose_key(next, bytes, len);
     for (size_t i = 0; i < draft->not_carried_len; i++)
         row_add_not_carried(next, draft->not_carried[i]);
     find_replied_email(outbox, next, draft);

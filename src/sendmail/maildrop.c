@@ -198,8 +198,8 @@ static void report_failed(const struct queue_run *run)
                                           .ignores_dots = true,
                                           .recipients = &no_recipient,
                                           .text = {text, strlen(text)}};
-    if (mount_make_name(name) == 0)
-        submit_to_mount(&invocation, run->mount, name);
+    mount_make_name(name);
+    submit_to_mount(&invocation, run->mount, name);
 }
 
 int maildrop_send_all(const struct invocation *invocation)

@@ -42,19 +42,16 @@ static int refuse(int status, const char *text, int error)
 }
 
 /* Makes a unique name that sorts by time, with a dot that hides the file until it is complete. */
-static int make_name(char ret_name[MAILDROP_NAME_SIZE])
+static void make_name(char ret_name[MAILDROP_NAME_SIZE])
 {
     char random[17];
     struct timespec now;
     struct tm utc;
-    int error = random_hex(random, 8);
-    if (error != 0)
-        return error;
-    if (clock_gettime(CLOCK_REALTIME, &now) != 0 || gmtime_r(&now.tv_sec, &utc) == NULL)
-        return -EOVERFLOW;
+    random_hex(random, 8);
+    clock_gettime(CLOCK_REALTIME, &now);
+    gmtime_r(&now.tv_sec, &utc);
     size_t len = strftime(ret_name, MAILDROP_NAME_SIZE, ".%Y%m%dT%H%M%S", &utc);
     snprintf(ret_name + len, MAILDROP_NAME_SIZE - len, "%03ldZ_%s", now.tv_nsec / 1000000, random);
-    return 0;
 }
 
 /* This user's files in the folders, including the new file. */
@@ -139,9 +136,7 @@ int main(int argc, char **argv)
         (uint64_t)disk.f_bavail * disk.f_frsize < FREE_MIN_BYTES + (uint64_t)MAILDROP_FILE_MAX_BYTES ||
         (disk.f_files != 0 && disk.f_favail < FREE_MIN_FILES))
         return refuse(EX_TEMPFAIL, "the disk of " MAILDROP_FOLDER " is full", 0);
-    int error = make_name(name);
-    if (error != 0)
-        return refuse(EX_TEMPFAIL, "cannot make up a name", -error);
+    make_name(name);
     _cleanup_close_ int file =
         openat(folder, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0640);
     if (file < 0)

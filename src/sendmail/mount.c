@@ -162,15 +162,13 @@ int mount_hand_in(int mount, const char *name, const struct strbuf *draft)
                     reason != NULL ? reason : strerrordesc_np(number));
 }
 
-int mount_make_name(char ret_name[MESSAGE_NAME_SIZE])
+void mount_make_name(char ret_name[MESSAGE_NAME_SIZE])
 {
     char random[9];
     g_autoptr(GDateTime) now = g_date_time_new_now_utc();
     _cleanup_free_ char *date = g_date_time_format(now, "%Y%m%dT%H%M%SZ");
-    int error = random_hex(random, 4);
-    if (error == 0)
-        snprintf(ret_name, MESSAGE_NAME_SIZE, "%s_%s.eml", date, random);
-    return error;
+    random_hex(random, 4);
+    snprintf(ret_name, MESSAGE_NAME_SIZE, "%s_%s.eml", date, random);
 }
 
 bool mount_has_message(int mount, const char *name)

@@ -111,8 +111,8 @@ int message_compose(const struct invocation *invocation, int mount, struct strbu
  * Returns the descriptor; or a negative status, with *ret_reason (the caller frees it). */
 int mount_open(const struct invocation *invocation, char **ret_reason);
 
-/* Makes a unique name that sorts by time. Returns 0 or -errno. */
-int mount_make_name(char ret_name[MESSAGE_NAME_SIZE]);
+/* Makes a unique name that sorts by time. */
+void mount_make_name(char ret_name[MESSAGE_NAME_SIZE]);
 
 /* Puts the draft into outbox/ as `name`. Returns EX_OK if the draft is accepted and durable; EX_UNAVAILABLE
  * if it may have been accepted; or another status. */

@@ -54,8 +54,7 @@ int submit_message(const struct invocation *invocation)
         return status;
     if (mount < 0)
         return leave_message(invocation);
-    if (mount_make_name(name) != 0)
-        return complain(EX_TEMPFAIL, "cannot make up a name");
+    mount_make_name(name);
     status = submit_to_mount(invocation, mount, name);
     return status == EX_OK && invocation->waits ? mount_wait_for_service(mount, name) : status;
 }

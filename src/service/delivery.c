@@ -56,9 +56,7 @@ static int insert_email(struct connection *turn, const struct message *message, 
     const char *from = json_string_value(json_object_get(message->from, "address"));
     struct verdict verdict = inbox_judge(inbox->record, from, header);
     char id[37];
-    int error = random_uuid(id);
-    if (error != 0)
-        return error;
+    random_uuid(id);
     json_t *bcc = json_array();
     if (header == DELIVERY_BCC)
         json_array_append(bcc, (json_t *)recipient);
@@ -72,10 +70,10 @@ static int insert_email(struct connection *turn, const struct message *message, 
     if (text == NULL)
         return -ENOMEM;
     bool is_valid = strcmp(verdict.status, "valid") == 0;
-    error = query_execute(turn,
-                          "INSERT INTO emails (id, inbox, message, is_valid, from_address, record)"
-                          " VALUES (?, ?, ?, ?, ?, ?)",
-                          "siiiss", id, inbox->seq, seq, (int64_t)is_valid, from, text);
+    int error = query_execute(turn,
+                              "INSERT INTO emails (id, inbox, message, is_valid, from_address, record)"
+                              " VALUES (?, ?, ?, ?, ?, ?)",
+                              "siiiss", id, inbox->seq, seq, (int64_t)is_valid, from, text);
     bool has_webhook = json_is_string(json_object_get(inbox->record, "webhook_url"));
     return error == 0 && is_valid && has_webhook
                ? outgoing_add(turn, OUTGOING_WEBHOOK, sqlite3_last_insert_rowid(turn->db),
@@ -174,8 +172,7 @@ static int store_once(struct connection *turn, struct message *message, int64_t 
         return 0;
     }
     bool is_first = error == -ENOENT; /* else an earlier message keeps the Message-ID as its key */
-    if (error == 0)
-        error = random_uuid(other_key);
+    random_uuid(other_key);
     if (error == 0 || is_first)
         error = join_thread(turn, message);
     return error == 0 ? delivery_store(turn, message, is_first ? message->message_id : other_key, ret_seq)

@@ -31,9 +31,7 @@ static bool is_well_formed(const char *key)
 static int add_key(struct connection *turn, const char *key)
 {
     char id[37];
-    int error = random_uuid(id);
-    if (error != 0)
-        return error;
+    random_uuid(id);
     char digest[65];
     hash_sha256(key, strlen(key), digest);
     char prefix[9] = "";
@@ -81,9 +79,7 @@ static int read_key(int dir_fd, char **ret_key)
 static int make_key(int dir_fd, char **ret_key)
 {
     char *key = *ret_key = g_malloc0(API_KEY_SIZE);
-    int error = random_hex(key, API_KEY_LENGTH / 2);
-    if (error != 0)
-        return error;
+    random_hex(key, API_KEY_LENGTH / 2);
     _cleanup_secret_ char *line = g_strconcat(key, "\n", NULL);
     return file_replace_at(dir_fd, file_name, line, strlen(line), 0600);
 }
@@ -122,11 +118,10 @@ int keys_command_add(const char *data_dir, FILE *out)
     char key[API_KEY_SIZE];
     int error = tables_open_existing(data_dir, &database);
     if (error == 0)
-        error = random_hex(key, API_KEY_LENGTH / 2);
-    if (error == 0)
         error = database_begin_write(database, &connection);
     if (error != 0)
         return error;
+    random_hex(key, API_KEY_LENGTH / 2);
     error = database_end_write(database, add_key(connection, key));
     if (error == 0)
         fprintf(out, "%s\n", key);

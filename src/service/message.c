@@ -66,9 +66,7 @@ char *message_ascii_address(const char *address)
 int message_make_id(struct message *message, const char *domain)
 {
     char id[37];
-    int error = random_uuid(id);
-    if (error != 0)
-        return error;
+    random_uuid(id);
     _cleanup_free_ char *address = NULL;
     if (asprintf(&address, "%s@%s", id, domain) < 0)
         return -ENOMEM;
@@ -191,7 +189,8 @@ static int add_attachment(struct message *message, const struct mime_entity *par
     attachment->content_id = message_id_first(content_id.bytes, content_id.len);
     if (attachment->content_type == NULL || mime_name_file(part, count + 1, &attachment->name) != 0)
         return -ENOMEM;
-    return random_uuid(attachment->id);
+    random_uuid(attachment->id);
+    return 0;
 }
 
 /* Returns 1 if it has read the wanted attachment. */

@@ -30,20 +30,17 @@ int pool_load(const struct service_context *context, struct connection *reader, 
     attachment->content_type = query_column_copy(statement.row, 1, NULL);
     if (attachment->name == NULL || attachment->content_type == NULL)
         return -ENOMEM;
-    error = random_uuid(attachment->id);
-    if (error == 0)
-        error = file_read_at(context->pool_fd, id, max_bytes, &attachment->bytes, &attachment->len);
+    random_uuid(attachment->id);
+    error = file_read_at(context->pool_fd, id, max_bytes, &attachment->bytes, &attachment->len);
     return error == -ENOENT ? -EUCLEAN : error;
 }
 
 /* Stores the file durably. Return: 0 or -errno. */
 static int add_file(const struct service_context *context, const struct multipart_file *file, char ret_id[37])
 {
-    int error = random_uuid(ret_id);
-    if (error != 0)
-        return error;
     struct connection *connection = NULL;
-    error = file_replace_at(context->pool_fd, ret_id, file->bytes, file->len, 0600);
+    random_uuid(ret_id);
+    int error = file_replace_at(context->pool_fd, ret_id, file->bytes, file->len, 0600);
     if (error == 0)
         error = database_begin_write(context->database, &connection);
     if (error == 0)

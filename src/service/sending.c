@@ -224,7 +224,8 @@ static int refer_to_email(struct connection *reader, struct submission *submissi
         return reply_error(reply, MHD_HTTP_CONTENT_TOO_LARGE,
                            "The forwarded email encloses too much already.");
     message->forwarded = query_column_copy(statement.row, 3, &message->forwarded_len);
-    return message->forwarded != NULL ? random_uuid(message->forwarded_id) : -ENOMEM;
+    random_uuid(message->forwarded_id);
+    return message->forwarded != NULL ? 0 : -ENOMEM;
 }
 
 static int attach_files(const struct service_context *context, struct connection *reader, const json_t *ids,
@@ -339,9 +340,7 @@ static int record_sent(struct connection *turn, const struct submission *submiss
 {
     const struct message *message = &submission->message;
     const struct service_inbox *sender = &submission->sender;
-    int error = random_uuid(ret_id);
-    if (error != 0)
-        return error;
+    random_uuid(ret_id);
     bool is_tracked = json_is_true(json_object_get(sender->record, "open_and_click_tracking"));
     _cleanup_json_ json_t *record = json_pack(
         "{s:s, s:s, s:s, s:s, s:O, s:O, s:O, s:O, s:O, s:o, s:s, s:b, s:n}", "id", ret_id, "status", "sent",

@@ -189,11 +189,9 @@ static int settle(struct outgoing *outgoing, struct connection *turn, const stru
         return 0;
     char id[37];
     char date[32];
-    int error = random_uuid(id);
-    if (error != 0)
-        return error;
+    random_uuid(id);
     date_format(clock_realtime_ms(clock_system()), date);
-    error = query_execute(turn,
+    int error = query_execute(turn,
                           "UPDATE emails SET record = json_set(record, '$.latest_webhook_log', json_object("
                           "'id', ?, 'status_code', nullif(?, 0), 'response_body', NULL, 'created_at', ?))"
                           " WHERE seq = ?",

@@ -12,7 +12,6 @@
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "mail/address.h"
 #include "mail/email_record.h"
 #include "mail/file_name.h"

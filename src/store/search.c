@@ -11,7 +11,6 @@
  */
 #include <errno.h>
 #include <glib.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -341,12 +340,9 @@ static enum service_outcome list_from_service(struct search *search, const struc
 /* Requests a random term, which no email contains. Returns false if the result is not known. */
 static bool test_ability(struct search *search, bool *ret_can_search)
 {
-    uint64_t noise[2];
-    char term[40];
+    char term[33];
     unsigned int count;
-    if (random_bytes(noise, sizeof(noise)) != 0)
-        return false;
-    snprintf(term, sizeof(term), "%016" PRIx64 "%016" PRIx64, noise[0], noise[1]);
+    random_hex(term, 16);
     const struct email_query query = {.limit = 1, .search_term = term};
     enum service_outcome outcome = list_from_service(search, &query, ignore_record, &count);
     *ret_can_search = outcome == SERVICE_OK && count == 0;

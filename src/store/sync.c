@@ -13,7 +13,6 @@
 
 #include "base/cleanup.h"
 #include "base/lock.h"
-#include "base/random.h"
 #include "base/thread.h"
 #include "base/wait.h"
 #include "mail/reason.h"
@@ -714,11 +713,9 @@ static void plan_next_pass_locked(struct sync *sync, const struct sync_pass *pas
     int64_t delay_ms = sync->store->poll_interval_ms;
     int64_t jitter_ms = delay_ms / JITTER_PARTS;
     int64_t now_ms = clock_monotonic_ms(sync->clock);
-    uint32_t noise;
     if (delay_ms <= 0)
         return;
-    if (random_bytes(&noise, sizeof(noise)) == 0)
-        delay_ms += (int64_t)(noise % (uint64_t)(2 * jitter_ms + 1)) - jitter_ms;
+    delay_ms += arc4random_uniform((uint32_t)(2 * jitter_ms + 1)) - jitter_ms;
     if (pass->must_wait)
         delay_ms = backoff_next_ms(&sync->backoff);
     else
