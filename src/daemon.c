@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -37,7 +38,6 @@
 #include "options.h"
 #include "outbox/outbox.h"
 #include "outbox/writer_fate.h"
-#include "progress.h"
 #include "state_dir.h"
 #include "store/store.h"
 #include "tree/tree.h"
@@ -401,6 +401,97 @@ static void stop_and_close(struct daemon *daemon)
     watch_helper_release(&daemon->watch_helper);
 }
 
+/* ---------------------------------------------------------------- the progress on the terminal */
+
+/* With -f, one line on the terminal shows the work under way: the first sync, files to upload, messages to
+ * send, counted as in status.json. The log and this line share the terminal without a lock: each line of the
+ * log first wipes the progress line, and each is written by one write(2). */
+
+#define LOG_PREFIX "inboxfs: "
+#define WIPE "\r\033[K" /* moves the cursor to the start of the line, and erases the line */
+
+enum {
+    PROGRESS_REFRESH_MS = 400, /* shorter work is not shown */
+    USUAL_COLUMNS = 80,
+};
+
+struct progress {
+    bool is_active;  /* standard error is a terminal that can show the line */
+    bool is_shown;   /* the terminal has the line */
+    bool is_lasting; /* the last refresh found work */
+};
+
+/* Wipes the line, and writes the text, which may be "", in its place. */
+static void write_progress(struct progress *progress, const char *text)
+{
+    struct winsize size = {0};
+    /* If the user has stopped the output (Ctrl-S), the terminal is not writable, and a write would wait. */
+    struct pollfd terminal = {.fd = STDERR_FILENO, .events = POLLOUT};
+    /* If a shell put the daemon into the background, other programs use the terminal. */
+    pid_t group = tcgetpgrp(STDERR_FILENO);
+    if (group >= 0 && group != getpgrp())
+        progress->is_shown = false;
+    else if ((text[0] != '\0' || progress->is_shown) && poll(&terminal, 1, 0) == 1 &&
+             (terminal.revents & POLLOUT) != 0) {
+        ioctl(STDERR_FILENO, TIOCGWINSZ, &size); /* some terminals do not know their size, which stays 0 */
+        /* One column is left free, so that no terminal begins another line. */
+        int columns = (size.ws_col > 0 ? size.ws_col : USUAL_COLUMNS) - 1;
+        g_autofree char *output = g_strdup_printf(WIPE "%.*s", columns, text);
+        progress->is_shown = write(STDERR_FILENO, output, strlen(output)) > 0 && text[0] != '\0';
+    }
+}
+
+static const char *plural(size_t count)
+{
+    return count == 1 ? "" : "s";
+}
+
+/* Rewrites the line, or wipes it. Called every PROGRESS_REFRESH_MS. */
+static void refresh_progress(struct progress *progress, const struct daemon *daemon)
+{
+    struct store_status store;
+    struct outbox_status outbox;
+    g_autoptr(GString) text = g_string_new(NULL);
+    store_get_status(daemon->store, &store);
+    outbox_get_status(daemon->outbox, &outbox);
+    /* Without polling the first sync waits for the user's request. */
+    if (!store.has_synced && store.next_poll_ms != 0)
+        g_string_append_printf(text, ", first sync, %zu inbox%s, %zu email%s%s", store.inboxes,
+                               store.inboxes == 1 ? "" : "es", store.emails, plural(store.emails),
+                               !store.is_online || store.sync_error[0] != '\0' ? ", trying again" : "");
+    if (outbox.uploading > 0)
+        g_string_append_printf(text, ", %zu file%s to upload", outbox.uploading, plural(outbox.uploading));
+    if (outbox.queued > 0)
+        g_string_append_printf(text, ", %zu message%s to send", outbox.queued, plural(outbox.queued));
+    if (outbox.uploading + outbox.queued > 0 && outbox.is_paused)
+        g_string_append(text, ", waiting for the service");
+    bool is_idle = text->len == 0;
+    if (!is_idle)
+        g_string_prepend(g_string_erase(text, 0, strlen(", ")), LOG_PREFIX);
+    if (is_idle || progress->is_lasting)
+        write_progress(progress, text->str);
+    progress->is_lasting = !is_idle;
+}
+
+/* Makes each line of the log wipe the progress line first. Does nothing in the background, nor with -d, whose
+ * requests would mix with the line. */
+static void begin_progress(struct progress *progress, const struct options *options)
+{
+    const char *terminal = getenv("TERM");
+    progress->is_active = options->is_foreground && !options->is_debug && isatty(STDERR_FILENO) &&
+                          terminal != NULL && strcmp(terminal, "dumb") != 0;
+    if (progress->is_active)
+        log_set_prefix(WIPE LOG_PREFIX);
+}
+
+static void end_progress(struct progress *progress)
+{
+    if (!progress->is_active)
+        return;
+    write_progress(progress, "");
+    log_set_prefix(LOG_PREFIX);
+}
+
 /* ---------------------------------------------------------------- start and end */
 
 /* Discards one report or error (ENOBUFS if reports were lost). Does not read more reports, so that no flood
@@ -412,12 +503,12 @@ static void discard_report(int fd)
         ;
 }
 
-/* Waits for one of these signals, which are blocked in all threads, and returns its number. Meanwhile
- * refreshes `progress` unless it is NULL, and reports to the store when the route to the service may have
- * changed: the kernel reports that an address or a route was added or removed (netlink, route(7)), or that
- * the wall clock jumped, as it does when a machine wakes from a suspend (timerfd_create(2)). If signalfd(2)
- * fails, only waits for the signals. */
-static int wait_for_signal(const sigset_t *ending, struct store *store, struct progress *progress)
+/* Waits for one of these signals, which are blocked in all threads, and returns its number. Meanwhile shows
+ * the progress, and reports to the store when the route to the service may have changed: the kernel reports
+ * that an address or a route was added or removed (netlink, route(7)), or that the wall clock jumped, as it
+ * does when a machine wakes from a suspend (timerfd_create(2)). If signalfd(2) fails, only waits for the
+ * signals. */
+static int wait_for_signal(const sigset_t *ending, const struct daemon *daemon)
 {
     const struct sockaddr_nl address = {
         .nl_family = AF_NETLINK,
@@ -430,21 +521,24 @@ static int wait_for_signal(const sigset_t *ending, struct store *store, struct p
     _cleanup_close_ int timer = timerfd_create(CLOCK_REALTIME, TFD_CLOEXEC | TFD_NONBLOCK);
     struct pollfd fds[] = {{signals, POLLIN, 0}, {netlink, POLLIN, 0}, {timer, POLLIN, 0}};
     struct signalfd_siginfo ended;
+    struct progress progress = {.is_active = false};
     bool is_bound = bind(netlink, (const struct sockaddr *)&address, sizeof(address)) == 0;
     if (timerfd_settime(timer, TFD_TIMER_ABSTIME | TFD_TIMER_CANCEL_ON_SET, &never, NULL) != 0 || !is_bound)
         log_debug("a change of the network, or a suspend, is not noticed at once");
     if (signals < 0)
         return process_wait_for_ending_signal(ending);
+    begin_progress(&progress, daemon->options);
     while (read(signals, &ended, sizeof(ended)) != sizeof(ended)) {
-        if (progress != NULL)
-            progress_refresh(progress);
-        if (poll(fds, ARRAY_LEN(fds), progress != NULL ? PROGRESS_REFRESH_MS : -1) <= 0 ||
+        if (progress.is_active)
+            refresh_progress(&progress, daemon);
+        if (poll(fds, ARRAY_LEN(fds), progress.is_active ? PROGRESS_REFRESH_MS : -1) <= 0 ||
             (fds[1].revents == 0 && fds[2].revents == 0))
             continue;
         discard_report(netlink);
         discard_report(timer);
-        store_network_changed(store);
+        store_network_changed(daemon->store);
     }
+    end_progress(&progress);
     return (int)ended.ssi_signo;
 }
 
@@ -460,14 +554,9 @@ static int serve(struct daemon *daemon, int ready_fd)
                                                      mount_name(daemon), daemon->options->mountpoint);
         g_strdelimit(ready + strlen("READY=1\n"), "\n", '?'); /* a path may have line ends */
         notify_manager(daemon->manager, ready);
-        /* The progress line would mix with the requests that -d shows. */
-        struct progress progress = {.store = daemon->store, .outbox = daemon->outbox};
-        bool has_progress = daemon->options->is_foreground && !daemon->options->is_debug && progress_begin();
-        int number = wait_for_signal(&ending, daemon->store, has_progress ? &progress : NULL);
+        int number = wait_for_signal(&ending, daemon);
         log_debug("ending on signal %d", number);
         notify_manager(daemon->manager, "STOPPING=1");
-        if (has_progress)
-            progress_end(&progress);
     }
     stop_and_close(daemon);
     return error;
