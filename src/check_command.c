@@ -348,17 +348,14 @@ static void check_state(struct check *check)
     const struct options *options = check->options;
     bool is_local = mail_account_is_local(options->source);
     _cleanup_free_ char *data_dir = is_local ? mail_account_data_dir(options->source) : NULL;
-    if (data_dir != NULL)
+    if (is_local)
         check_directory(check, "data", data_dir);
-    else if (is_local)
-        report(check, "data", failed,
-               "HOME is no absolute path: name the local service's directory, as local:DIR");
     if (options->state_dir != NULL) {
         check_directory(check, "state", options->state_dir);
         return;
     }
     /* The default directory is named after the data directory's path, or after the URL and the key. */
-    _cleanup_free_ char *real_data_dir = data_dir != NULL ? realpath(data_dir, NULL) : NULL;
+    _cleanup_free_ char *real_data_dir = is_local ? realpath(data_dir, NULL) : NULL;
     if (is_local ? real_data_dir == NULL : check->base == NULL || check->key == NULL) {
         report(check, "state", unknown, "its default place is named after %s",
                is_local ? "the data directory, which the first mount makes"
@@ -366,11 +363,7 @@ static void check_state(struct check *check)
         return;
     }
     _cleanup_free_ char *path = state_dir_default_path(is_local ? real_data_dir : check->base, check->key);
-    if (path == NULL)
-        report(check, "state", failed,
-               "no place: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");
-    else
-        check_directory(check, "state", path);
+    check_directory(check, "state", path);
 }
 
 int check_command(const struct options *options)

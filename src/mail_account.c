@@ -121,9 +121,9 @@ static int make_service(const struct http_config *config, struct mail_account *a
 static void log_place(const char *preferred, const char *alternative)
 {
     const char *base = getenv(preferred);
-    const char *variable = base != NULL && base[0] == '/' ? preferred : "HOME";
-    log_error("its place comes from %s, which is %s: set that, or %s", variable, getenv(variable),
-              alternative);
+    bool is_set = base != NULL && base[0] != '\0';
+    log_error("its place comes from %s, which is %s: set that, or %s", is_set ? preferred : "HOME",
+              is_set ? base : g_get_home_dir(), alternative);
 }
 
 bool mail_account_is_local(const char *source)
@@ -139,7 +139,7 @@ static bool has_data_dir(const char *source)
 char *mail_account_data_dir(const char *source)
 {
     return has_data_dir(source) ? g_strdup(source + strlen("local:"))
-                                : options_user_path("XDG_DATA_HOME", ".local/share", "inboxfs");
+                                : g_build_filename(g_get_user_data_dir(), "inboxfs", NULL);
 }
 
 /* Refuses a path below the mount point: the mount would hide the path, and the daemon would wait for itself.
@@ -158,11 +158,6 @@ static int open_state(const struct options *options, const char *name, const cha
 {
     _cleanup_free_ char *path = options->state_dir == NULL ? state_dir_default_path(name, key) : NULL;
     const char *state_dir = options->state_dir != NULL ? options->state_dir : path;
-    if (state_dir == NULL) {
-        log_error(
-            "no place for the state: set HOME or XDG_STATE_HOME to an absolute path, or give --state-dir");
-        return -ENODATA;
-    }
     if (path != NULL && key != NULL)
         state_dir_log_other_keys(path);
     int error = check_outside_mount(options, "the state directory", state_dir);
@@ -187,10 +182,6 @@ static int open_state(const struct options *options, const char *name, const cha
 static int open_data_dir(const struct options *options, struct mail_account *account, char **ret_path)
 {
     _cleanup_free_ char *path = mail_account_data_dir(options->source);
-    if (path == NULL) {
-        log_error("HOME is no absolute path: name the local service's directory, as local:DIR");
-        return -ENODATA;
-    }
     int error = check_outside_mount(options, "the data directory", path);
     if (error != 0)
         return error;

@@ -33,8 +33,7 @@ int mail_account_check_authorities(const struct options *options, const char *ur
 
 bool mail_account_is_local(const char *source);
 
-/* Returns the path of the data directory of `local[:DIR]` (the caller frees it); NULL without DIR if neither
- * XDG_DATA_HOME nor HOME is an absolute path. */
+/* Returns the path of the data directory of `local[:DIR]` (the caller frees it). */
 char *mail_account_data_dir(const char *source);
 
 /* Opens the account, without a request. Returns 0 or -errno, which is logged. The caller always releases

@@ -467,35 +467,23 @@ static int apply_config(struct given *given, int fd, const char *path)
     return error != 0 ? error : merge_config(given, &config, path);
 }
 
-char *options_user_path(const char *variable, const char *folder, const char *name)
-{
-    const char *base = getenv(variable);
-    const char *home = getenv("HOME");
-    if (base != NULL && base[0] == '/')
-        return g_strdup_printf("%s/%s", base, name);
-    return home != NULL && home[0] == '/' ? g_strdup_printf("%s/%s/%s", home, folder, name) : NULL;
-}
-
 /* Reads the file of --config, else the default file if it exists. Returns 0 or -errno, which is logged. */
 static int read_config(struct given *given)
 {
-    _cleanup_free_ char *default_path = options_user_path("XDG_CONFIG_HOME", ".config", "inboxfs/config");
+    g_autofree char *default_path = g_build_filename(g_get_user_config_dir(), "inboxfs/config", NULL);
     const char *account = given->options->account;
     bool is_default = given->values[OPTION_CONFIG] == NULL;
     const char *path = is_default ? default_path : given->values[OPTION_CONFIG];
-    _cleanup_close_ int fd = path != NULL ? open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK) : -1;
+    _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0)
         return apply_config(given, fd, path);
-    if (account != NULL && path == NULL) {
-        log_error("'%s' is no URL, nor local, and the accounts are not known: give --config, or set HOME",
-                  account);
-    } else if (account != NULL) {
+    if (account != NULL) {
         log_error("'%s' is no URL, nor local, and the accounts are not known: cannot read the configuration "
                   "%s: %s",
                   account, path, strerror(errno));
-    } else if (is_default && (path == NULL || errno == ENOENT || errno == EACCES)) {
+    } else if (is_default && (errno == ENOENT || errno == EACCES)) {
         /* mount(8) may start the program for a user with root's HOME, whose file the user cannot read. */
-        if (path != NULL && errno == EACCES)
+        if (errno == EACCES)
             log_warning("going on without the configuration %s: %s", path, strerror(errno));
         return 0;
     } else {

@@ -56,8 +56,4 @@ enum options_result options_read(int argc, char **argv, struct options *ret_opti
 
 void options_release(struct options *options);
 
-/* Returns the path of a user's folder or file: $VARIABLE/NAME if the variable holds an absolute path, else
- * ~/FOLDER/NAME. The caller frees it; NULL if HOME is not an absolute path either. */
-char *options_user_path(const char *variable, const char *folder, const char *name);
-
 #endif

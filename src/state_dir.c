@@ -20,7 +20,6 @@
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/mountinfo.h"
-#include "options.h"
 
 enum {
     DIGEST_SHOWN = 12,
@@ -37,9 +36,7 @@ char *state_dir_default_path(const char *base_url, const char *key)
     const char *start = strstr(base_url, "://");
     start = start != NULL ? start + strlen("://") : base_url;
     _cleanup_free_ char *host = g_strndup(start, strcspn(start, "/"));
-    _cleanup_free_ char *base = options_user_path("XDG_STATE_HOME", ".local/state", "inboxfs");
-    if (base == NULL)
-        return NULL;
+    g_autofree char *base = g_build_filename(g_get_user_state_dir(), "inboxfs", NULL);
     hash_sha256(base_url, strlen(base_url), service);
     if (key == NULL)
         return g_strdup_printf("%s/local-%.*s", base, DIGEST_SHOWN, service);

@@ -9,7 +9,7 @@
 /* Returns the directory of a service and key, under $XDG_STATE_HOME/inboxfs (else ~/.local/state/inboxfs).
  * Its name has the host, and digests of the URL and the key, so that no account's queue is ever sent with
  * another account's key. For the local service `base_url` is the path of its data directory, and `key` is
- * NULL. The caller frees it; NULL if neither XDG_STATE_HOME nor HOME is an absolute path. */
+ * NULL. The caller frees it. */
 char *state_dir_default_path(const char *base_url, const char *key);
 
 /* Logs which directories other keys of the same service have, if `path`, the default of a key, does not exist
