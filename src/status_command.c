@@ -144,32 +144,10 @@ static void show_tally(const json_t *status, const char *name, time_t now)
                    number_of(tally, "count"), age, text_of(tally, "path"), text_of(tally, "error"));
 }
 
-static void show_capabilities(const json_t *status)
-{
-    static const char *const names[][2] = {
-        {"inbox_list", "list of inboxes"},
-        {"content", "content"},
-        {"raw", "raw messages"},
-        {"outbound", "list of sent mail"},
-    };
-    const json_t *capabilities = json_object_get(status, "capabilities");
-    g_autoptr(GString) line = g_string_new(NULL);
-    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
-        const char *state = text_of(capabilities, names[i][0]);
-        g_string_append_printf(line, "%s%s%s", i > 0 ? ", " : "",
-                               strcmp(state, "present") == 0  ? ""
-                               : strcmp(state, "absent") == 0 ? "no "
-                                                              : "not known: ",
-                               names[i][1]);
-    }
-    print_line("service", "%s", line->str);
-}
-
 static void show_status(const char *path, const json_t *status)
 {
     time_t now = time(NULL);
     char age[32];
-    const json_t *counters = json_object_get(status, "counters");
     describe_time(text_of(status, "started"), now, age);
     print_line("mount", "%s", path);
     if (text_of(status, "account")[0] != '\0')
@@ -180,9 +158,6 @@ static void show_status(const char *path, const json_t *status)
     show_outbox(status, now);
     show_tally(status, "refused", now);
     show_tally(status, "failed", now);
-    show_capabilities(status);
-    print_line("requests", "%" PRId64 ", %" PRId64 " of them failed", number_of(counters, "requests"),
-               number_of(counters, "failed_requests"));
 }
 
 /* Prints status.json as one line, with the mount point first (null if the path is not UTF-8). */
