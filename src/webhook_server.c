@@ -202,8 +202,6 @@ int webhook_server_start(const char *listen, const char *secret_file, struct sto
     _cleanup_close_ int listen_fd = -1;
     error = listener_open(listen, &listen_fd, &server->address);
     server->connections = connections_new(clock_system(), CONNECTIONS_MAX);
-    if (error == 0 && server->connections == NULL)
-        error = -ENOMEM;
     if (error == 0)
         server->daemon = MHD_start_daemon(
             MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL, on_request, server,

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "base/thread.h"
 
-#include <errno.h>
 #include <glib.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -39,17 +38,14 @@ int thread_start(pthread_t *ret_thread, const char *name, void *(*function)(void
     return 0;
 }
 
-int worker_pool_new(const char *name, unsigned int max_threads, struct worker_pool **ret_pool)
+struct worker_pool *worker_pool_new(const char *name, unsigned int max_threads)
 {
-    struct worker_pool *pool = calloc(1, sizeof(*pool));
-    if (pool == NULL)
-        return -ENOMEM;
+    struct worker_pool *pool = g_new0(struct worker_pool, 1);
     pool->name = name;
     pool->max_threads = max_threads;
     pthread_mutex_init(&pool->lock, NULL);
     clock_condition_init(&pool->changed);
-    *ret_pool = pool;
-    return 0;
+    return pool;
 }
 
 /* Waits for the next job. Returns NULL after IDLE_SECONDS, or when the pool ends. */

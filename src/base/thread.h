@@ -18,9 +18,8 @@ struct worker_job {
     void (*run)(struct worker_job *job); /* becomes the owner of the job */
 };
 
-/* Makes a pool without threads, to be freed with worker_pool_free(); `name` is borrowed. Return: 0 or
- * -ENOMEM. */
-int worker_pool_new(const char *name, unsigned int max_threads, struct worker_pool **ret_pool);
+/* Makes a pool without threads, to be freed with worker_pool_free(); `name` is borrowed. */
+struct worker_pool *worker_pool_new(const char *name, unsigned int max_threads);
 
 /* Queues a job. Return: 0; or -errno when the pool has no thread and cannot start one; the caller then still
  * owns the job. */

@@ -96,14 +96,14 @@ static void on_interrupt(fuse_req_t fuse, void *context)
 
 /* ---------------------------------------------------------------- the list */
 
-int request_list_init(struct request_list *list, struct request_loop *loop)
+void request_list_init(struct request_list *list, struct request_loop *loop)
 {
     *list = (struct request_list){.loop = loop, .check.run = check_signals};
     cancel_init(&list->is_set);
     cancel_set(&list->is_set);
     pthread_mutex_init(&list->lock, NULL);
     clock_condition_init(&list->changed);
-    return worker_pool_new("fs-signals", 1, &list->pool);
+    list->pool = worker_pool_new("fs-signals", 1);
 }
 
 void request_list_close(struct request_list *list)

@@ -46,8 +46,7 @@ struct fs_request {
     GList link;       /* element of list->requests */
 };
 
-/* Return: 0 or -errno. The caller releases the list even after a failure. */
-int request_list_init(struct request_list *list, struct request_loop *loop);
+void request_list_init(struct request_list *list, struct request_loop *loop);
 /* Sets the cancels of all requests, including those that begin later. */
 void request_list_close(struct request_list *list);
 /* No request may be left. */

@@ -196,9 +196,8 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
     session->mountpoint = g_strdup(config->mountpoint);
     /* Ignores a lack of memory: only inotify watchers of Maildirs then miss events. */
     (void)watch_helper_init_without_process(&session->message_helper);
-    int error = request_list_init(&session->requests, &session->loop);
-    if (error == 0)
-        error = new_fuse_session(session, config, ret_reason);
+    request_list_init(&session->requests, &session->loop);
+    int error = new_fuse_session(session, config, ret_reason);
     notifier_init(&session->notifier, session->operations.fuse, config->tree, &session->readers,
                   session->watch_helper, &session->message_helper);
     int loop_error = request_loop_init(&session->loop, session->operations.fuse, config->ended);

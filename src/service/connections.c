@@ -5,6 +5,7 @@
 #include "service/connections.h"
 
 #include <arpa/inet.h>
+#include <glib.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +55,7 @@ static void cut_off(struct open_connection *connection)
 
 struct connections *connections_new(struct clock *clock, size_t max_open)
 {
-    struct connections *connections = calloc(1, sizeof(*connections));
-    if (connections == NULL)
-        return NULL;
+    struct connections *connections = g_new0(struct connections, 1);
     connections->clock = clock;
     connections->max_open = max_open;
     pthread_mutex_init(&connections->lock, NULL);

@@ -33,7 +33,7 @@ enum connection_phase {
     CONNECTION_WORKING,   /* an endpoint carries out the request */
 };
 
-/* `clock` is borrowed. Returns NULL when out of memory. */
+/* `clock` is borrowed. */
 struct connections *connections_new(struct clock *clock, size_t max_open);
 
 /* The caller must have removed all connections. NULL-safe. */

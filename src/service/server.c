@@ -424,9 +424,7 @@ DEFINE_CLEANUP_FREE(server)
 
 int server_start(const char *listen_text, const struct service_context *context, struct server **ret_server)
 {
-    _cleanup_(cleanup_server_free) struct server *server = calloc(1, sizeof(*server));
-    if (server == NULL)
-        return -ENOMEM;
+    _cleanup_(cleanup_server_free) struct server *server = g_new0(struct server, 1);
     server->context = context;
     sem_init(&server->makers, 0, MAKERS_MAX);
     _cleanup_close_ int listen_fd = -1;
@@ -434,8 +432,6 @@ int server_start(const char *listen_text, const struct service_context *context,
     if (error != 0)
         return error;
     server->connections = connections_new(clock_system(), CONNECTIONS_MAX);
-    if (server->connections == NULL)
-        return -ENOMEM;
     /* Without MHD_USE_POLL libmicrohttpd calls select(), which cannot wait for descriptors above 1,023. In
      * inboxfs, the files that users have open may take the lower numbers. */
     server->daemon = MHD_start_daemon(

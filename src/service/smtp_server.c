@@ -7,6 +7,7 @@
 #include "service/smtp_server.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <openssl/err.h>
 #include <poll.h>
 #include <stdatomic.h>
@@ -306,18 +307,13 @@ DEFINE_CLEANUP_FREE(smtp_server)
 
 int smtp_server_start(const struct smtp_server_config *config, struct smtp_server **ret_server)
 {
-    _cleanup_(cleanup_smtp_server_free) struct smtp_server *server = calloc(1, sizeof(*server));
-    if (server == NULL)
-        return -ENOMEM;
+    _cleanup_(cleanup_smtp_server_free) struct smtp_server *server = g_new0(struct smtp_server, 1);
     server->config = *config;
     server->listen_fd = -1;
     int error = listener_open(config->listen, &server->listen_fd, &server->address);
     server->connections = connections_new(clock_system(), config->connections_max);
-    if (error == 0 && server->connections == NULL)
-        error = -ENOMEM;
-    if (error == 0)
-        error = worker_pool_new("inboxd-smtp", (unsigned int)config->connections_max + CONNECTIONS_SPARE,
-                                &server->pool);
+    server->pool =
+        worker_pool_new("inboxd-smtp", (unsigned int)config->connections_max + CONNECTIONS_SPARE);
     if (error == 0)
         error = thread_start(&server->thread, "inboxd-accept", accept_clients, server);
     if (error != 0)

@@ -799,9 +799,7 @@ bool store_has_raw(struct store *store)
 
 int contents_new(struct store *store, int dir_fd, uint64_t max_bytes, struct contents **ret_contents)
 {
-    struct contents *contents = calloc(1, sizeof(*contents));
-    if (contents == NULL)
-        return -ENOMEM;
+    struct contents *contents = g_new0(struct contents, 1);
     contents->store = store;
     contents->clock = store->index.clock;
     contents->loaded = g_hash_table_new(NULL, NULL);
@@ -811,10 +809,8 @@ int contents_new(struct store *store, int dir_fd, uint64_t max_bytes, struct con
     pthread_mutex_init(&contents->lock, NULL);
     clock_condition_init(&contents->stopped);
     int error = content_cache_open(&contents->cache, &store->cache, dir_fd, max_bytes);
-    if (error == 0)
-        error = worker_pool_new("content", READER_TRANSFERS_MAX, &contents->reader_pool);
-    if (error == 0)
-        error = worker_pool_new("content-ahead", AHEAD_AT_ONCE, &contents->ahead_pool);
+    contents->reader_pool = worker_pool_new("content", READER_TRANSFERS_MAX);
+    contents->ahead_pool = worker_pool_new("content-ahead", AHEAD_AT_ONCE);
     if (error != 0) {
         contents_free(contents);
         return error;
