@@ -240,16 +240,15 @@ static int show_in_child(const char *path, const struct status_request *request)
 
 static int show_all(struct status_request *request)
 {
-    _cleanup_mountinfo_ struct mount *mounts = NULL;
+    _cleanup_mountinfo_ struct mount *mounts = mountinfo_list(MOUNTINFO_INBOXFS);
     bool has_failed = false;
     bool is_denied = false;
-    int error = mountinfo_list(MOUNTINFO_INBOXFS, &mounts);
-    if (error != 0) {
-        log_error("cannot read /proc/self/mountinfo: %s", strerror(-error));
+    if (mounts == NULL) {
+        log_error("cannot read /proc/self/mountinfo");
         return EXIT_FAILURE;
     }
     for (const struct mount *mount = mounts; mount->path != NULL; mount++) {
-        error = show_in_child(mount->path, request);
+        int error = show_in_child(mount->path, request);
         if (error == 0 || error == -OFFLINE) {
             request->is_first = false;
             has_failed |= error != 0;

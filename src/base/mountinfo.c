@@ -5,9 +5,7 @@
  */
 #include "base/mountinfo.h"
 
-#include <errno.h>
 #include <glib.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/sysmacros.h>
@@ -42,30 +40,24 @@ static bool parse_line(const char *line, const char *type, struct mount *ret_mou
     return true;
 }
 
-int mountinfo_list(const char *type, struct mount **ret_mounts)
+struct mount *mountinfo_list(const char *type)
 {
-    _cleanup_fclose_ FILE *file = fopen("/proc/self/mountinfo", "re");
-    _cleanup_free_ char *line = NULL;
-    size_t capacity = 0;
+    g_autofree char *text = NULL;
     struct mount mount;
-    if (file == NULL)
-        return -errno;
+    if (!g_file_get_contents("/proc/self/mountinfo", &text, NULL, NULL))
+        return NULL;
+    g_auto(GStrv) lines = g_strsplit(text, "\n", -1);
     GArray *list = g_array_new(TRUE, FALSE, sizeof(struct mount));
-    while (getline(&line, &capacity, file) >= 0)
-        if (parse_line(line, type, &mount))
+    for (char **line = lines; *line != NULL; line++)
+        if (parse_line(*line, type, &mount))
             g_array_append_val(list, mount);
-    _cleanup_mountinfo_ struct mount *mounts = (struct mount *)(void *)g_array_free(list, FALSE);
-    if (ferror(file))
-        return -EIO;
-    *ret_mounts = TAKE_PTR(mounts);
-    return 0;
+    return (struct mount *)(void *)g_array_free(list, FALSE);
 }
 
 bool mountinfo_find(const char *type, const char *path, dev_t *ret_device)
 {
-    _cleanup_mountinfo_ struct mount *mounts = NULL;
+    _cleanup_mountinfo_ struct mount *mounts = mountinfo_list(type);
     bool is_found = false;
-    (void)mountinfo_list(type, &mounts);
     for (struct mount *mount = mounts; mount != NULL && mount->path != NULL; mount++) {
         if (strcmp(mount->path, path) != 0)
             continue;

@@ -18,8 +18,8 @@ struct mount {
 };
 
 /* Lists the mounts of a file system type (MOUNTINFO_INBOXFS) in the order of mounting; the caller frees the
- * list. Accesses no mount, since a mount may hang. Return: 0 or -errno. */
-int mountinfo_list(const char *type, struct mount **ret_mounts);
+ * list. Accesses no mount, since a mount may hang. Returns NULL if /proc cannot be read. */
+struct mount *mountinfo_list(const char *type);
 
 /* Returns true if a file system of this type is mounted at `path`, even if another mount hides it; false also
  * if /proc cannot be read. *ret_device (may be NULL) is the device number of the last such mount. */

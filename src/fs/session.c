@@ -105,16 +105,15 @@ struct fs_session {
 /* Returns the options for the kernel and libfuse (caller frees), or NULL when out of memory. */
 static char *mount_options(const struct fs_session_config *config)
 {
+    const char *given = config->mount_options;
     char *options = NULL;
     g_autofree char *source = g_strdup_printf("fsname=%s", config->source);
-    int error = fuse_opt_add_opt(&options, "default_permissions,noatime,subtype=inboxfs");
-    if (error == 0)
-        error = fuse_opt_add_opt_escaped(&options, source);
-    if (error == 0 && config->mount_options != NULL && config->mount_options[0] != '\0')
-        error = fuse_opt_add_opt(&options, config->mount_options);
-    if (error != 0)
-        free(options);
-    return error == 0 ? options : NULL;
+    if (fuse_opt_add_opt(&options, "default_permissions,noatime,subtype=inboxfs") == 0 &&
+        fuse_opt_add_opt_escaped(&options, source) == 0 &&
+        (given == NULL || given[0] == '\0' || fuse_opt_add_opt(&options, given) == 0))
+        return options;
+    free(options);
+    return NULL;
 }
 
 /* Converts "fuse: unknown option(s): `-o x'\n" to "unknown option(s): `-o x'". */
@@ -228,13 +227,11 @@ static dev_t find_device_at(const char *mountpoint)
 char *fs_find_device_problem(void)
 {
     _cleanup_close_ int device = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-    char *trouble = NULL;
-    if (device >= 0 || asprintf(&trouble, "/dev/fuse: %s%s", strerror(errno),
-                                errno == ENOENT || errno == ENODEV || errno == ENXIO
-                                    ? " (modprobe fuse loads it; a container needs --device /dev/fuse)"
-                                    : "") < 0)
+    if (device >= 0)
         return NULL;
-    return trouble;
+    bool is_missing = errno == ENOENT || errno == ENODEV || errno == ENXIO;
+    const char *advice = is_missing ? " (modprobe fuse loads it; a container needs --device /dev/fuse)" : "";
+    return g_strdup_printf("/dev/fuse: %s%s", strerror(errno), advice);
 }
 
 int fs_session_mount(struct fs_session *session, char **ret_reason)
@@ -242,11 +239,9 @@ int fs_session_mount(struct fs_session *session, char **ret_reason)
     errno = 0;
     if (fuse_session_mount(session->operations.fuse, session->mountpoint) != 0) {
         int error = errno != 0 ? -errno : -EIO;
-        struct strbuf reason = STRBUF_INIT(OPTIONS_MAX_BYTES);
         _cleanup_free_ char *trouble = fs_find_device_problem();
-        strbuf_appendf(&reason, "%s: cannot be mounted on: %s", session->mountpoint,
-                       trouble != NULL ? trouble : strerror(-error));
-        *ret_reason = strbuf_take(&reason, NULL);
+        *ret_reason = g_strdup_printf("%s: cannot be mounted on: %s", session->mountpoint,
+                                      trouble != NULL ? trouble : strerror(-error));
         return error;
     }
     session->is_mounted = true;

@@ -51,10 +51,10 @@ static bool is_mount_root(int fd)
  * because any user can mount a file system of this type and let root enter it. */
 static int open_only_mount(char **ret_reason)
 {
-    _cleanup_mountinfo_ struct mount *mounts = NULL;
+    _cleanup_mountinfo_ struct mount *mounts = mountinfo_list(MOUNTINFO_INBOXFS);
     _cleanup_close_ int found = -1;
     bool is_denied = false;
-    if (mountinfo_list(MOUNTINFO_INBOXFS, &mounts) != 0)
+    if (mounts == NULL)
         return reason_give(ret_reason, -EX_TEMPFAIL, "cannot read /proc/self/mountinfo");
     for (const struct mount *mount = mounts; mount->path != NULL; mount++) {
         bool is_trusted = mount->owner == geteuid() || (mount->owner >= 0 && mount->owner <= SYSTEM_UID_MAX);
