@@ -312,8 +312,7 @@ int smtp_server_start(const struct smtp_server_config *config, struct smtp_serve
     server->listen_fd = -1;
     int error = listener_open(config->listen, &server->listen_fd, &server->address);
     server->connections = connections_new(clock_system(), config->connections_max);
-    server->pool =
-        worker_pool_new("inboxd-smtp", (unsigned int)config->connections_max + CONNECTIONS_SPARE);
+    server->pool = worker_pool_new("inboxd-smtp", (unsigned int)config->connections_max + CONNECTIONS_SPARE);
     if (error == 0)
         error = thread_start(&server->thread, "inboxd-accept", accept_clients, server);
     if (error != 0)

@@ -191,11 +191,12 @@ static int settle(struct outgoing *outgoing, struct connection *turn, const stru
     char date[32];
     random_uuid(id);
     date_format(clock_realtime_ms(clock_system()), date);
-    int error = query_execute(turn,
-                          "UPDATE emails SET record = json_set(record, '$.latest_webhook_log', json_object("
-                          "'id', ?, 'status_code', nullif(?, 0), 'response_body', NULL, 'created_at', ?))"
-                          " WHERE seq = ?",
-                          "sisi", id, (int64_t)result->status, date, row->email);
+    int error =
+        query_execute(turn,
+                      "UPDATE emails SET record = json_set(record, '$.latest_webhook_log', json_object("
+                      "'id', ?, 'status_code', nullif(?, 0), 'response_body', NULL, 'created_at', ?))"
+                      " WHERE seq = ?",
+                      "sisi", id, (int64_t)result->status, date, row->email);
     if (error == 0 && result->outcome == OUTGOING_FAILED)
         log_warning("the webhook of inbox %s was given up: %s", row->address, result->reason);
     return error;
