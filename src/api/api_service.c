@@ -731,8 +731,7 @@ static void upload(struct mail_service *service, const struct upload_request *re
     const struct http_file file = {
         .name = request->name,
         .type = is_plain_type(request->content_type) ? request->content_type : "application/octet-stream",
-        .bytes = request->fd < 0 ? request->bytes : NULL,
-        .fd = request->fd,
+        .bytes = request->bytes,
         .len = request->len,
     };
     _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(API_REPLY_MAX_BYTES);

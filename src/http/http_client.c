@@ -28,7 +28,6 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
-#include "base/file.h"
 
 enum {
     CONNECT_TIMEOUT_MS = 9000,  /* for the name lookup, the connection and TLS together */
@@ -117,9 +116,10 @@ struct transfer {
     struct http_response *response;
     struct http_slot *slot;
     CURL *easy;
-    curl_mime *mime;    /* the parts around a file; NULL without one */
-    int error;          /* set by the callbacks; overrides libcurl's error */
-    size_t body_len;    /* length of the text or file to send */
+    curl_mime *mime;  /* the parts around a file; NULL without one */
+    int error;        /* set by the callbacks; overrides libcurl's error */
+    const char *body; /* the text or file to send; NULL without one */
+    size_t body_len;
     size_t body_read;   /* bytes of it handed to libcurl */
     unsigned int match; /* length of the part of CR LF CR LF that was written last; 4 after the whole head */
     uint64_t out;       /* bytes written in this attempt, without the framing of TLS */
@@ -228,19 +228,10 @@ static int on_debug(CURL *easy, curl_infotype type, char *bytes, size_t len, voi
 static size_t on_read(char *buffer, size_t size, size_t count, void *context)
 {
     struct transfer *transfer = context;
-    const struct http_file *file = transfer->request->file;
-    const char *bytes = file != NULL ? file->bytes : transfer->request->json;
     size_t left = transfer->body_len - transfer->body_read;
     size_t len = left < size * count ? left : size * count;
-    if (bytes != NULL) {
-        memcpy(buffer, bytes + transfer->body_read, len);
-    } else if (file == NULL ||
-               file_pread_all(file->fd, buffer, len, (off_t)transfer->body_read) != (ssize_t)len) {
-        transfer->error = -EIO;
-        snprintf(transfer->reason, sizeof(transfer->reason),
-                 "the file to send cannot be read, or became shorter");
-        return CURL_READFUNC_ABORT;
-    }
+    if (len > 0)
+        memcpy(buffer, transfer->body + transfer->body_read, len);
     transfer->body_read += len;
     return len;
 }
@@ -588,10 +579,13 @@ static bool run_transfer(struct http_slot *slot, const struct http_client *clien
         .slot = slot,
         .easy = easy,
     };
-    if (request->file != NULL)
+    if (request->file != NULL) {
+        transfer.body = request->file->bytes;
         transfer.body_len = request->file->len;
-    else if (request->json != NULL)
+    } else if (request->json != NULL) {
+        transfer.body = request->json;
         transfer.body_len = strlen(request->json);
+    }
     struct http_head head = {.len = 0};
     int rc = build_header_lines(&head, client, request);
     CURLcode code = CURLE_OK;

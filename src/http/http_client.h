@@ -28,13 +28,12 @@ struct http_config {
 };
 
 /* A file that a POST sends as multipart/form-data (RFC 7578), in a part named "file". The caller makes sure
- * that no line break is in `type`; libcurl encodes line breaks and quotes of `name`. Memory and `fd` are
- * borrowed until the request ends. */
+ * that no line break is in `type`; libcurl encodes line breaks and quotes of `name`. The memory is borrowed
+ * until the request ends. */
 struct http_file {
     const char *name;
-    const char *type;  /* "type/subtype" */
-    const void *bytes; /* NULL if they are read from the start of `fd` */
-    int fd;
+    const char *type; /* "type/subtype" */
+    const void *bytes;
     size_t len;
 };
 

@@ -100,7 +100,6 @@ struct email_query {
 struct upload_request {
     const char *name;         /* the file's name in the email: valid (file_name.h) */
     const char *content_type; /* "type/subtype" */
-    int fd; /* read from offset 0 by pread, so that a retry can read it again; -1 to use `bytes` */
     const void *bytes;
     size_t len;
 };

@@ -6,19 +6,15 @@
  */
 #include "outbox/send.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <fcntl.h>
 #include <magic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/stat.h>
 
 #include "base/crash_point.h"
-#include "base/file.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "mail/draft.h"
@@ -205,7 +201,8 @@ static void settle_not_sent(struct attempt *attempt, const struct service_result
 #define OPEN_DOCUMENT "application/vnd.oasis.opendocument."
 
 enum {
-    CONTENT_TYPE_SIZE = 128
+    CONTENT_TYPE_SIZE = 128,
+    MAGIC_BYTES = 64 * 1024, /* length of the file's beginning that libmagic examines */
 };
 
 static const struct {
@@ -236,28 +233,16 @@ static const struct {
     {"yml", "application/yaml"},
 };
 
-/* The type becomes a header field, so only "token/token" is accepted. */
-static bool is_content_type(const char *type)
-{
-    const char *slash = strchr(type, '/');
-    if (slash == NULL || slash == type || slash[1] == '\0' || strlen(type) >= CONTENT_TYPE_SIZE)
-        return false;
-    for (const char *c = type; *c != '\0'; c++)
-        if (c != slash && !isalnum((unsigned char)*c) && strchr("!#$&^_.+-", *c) == NULL)
-            return false;
-    return true;
-}
-
-/* Finds the "type/subtype" of a content, or "application/octet-stream". `bytes`: its beginning. */
+/* Finds the "type/subtype" of a content, or "application/octet-stream". */
 static void find_content_type(const char *name, const void *bytes, size_t len,
                               char ret_type[CONTENT_TYPE_SIZE])
 {
     magic_t magic = magic_open(MAGIC_MIME_TYPE | MAGIC_NO_CHECK_COMPRESS);
     bool is_loaded = magic != NULL && magic_load(magic, NULL) == 0;
-    const char *found = is_loaded ? magic_buffer(magic, bytes, len) : NULL;
+    const char *found = is_loaded ? magic_buffer(magic, bytes, MIN(len, MAGIC_BYTES)) : NULL;
     if (!is_loaded)
         log_warning("libmagic has no database; content types come from names alone");
-    if (found == NULL || !is_content_type(found))
+    if (found == NULL)
         found = "application/octet-stream";
     const char *dot = strrchr(name, '.');
     /* Several formats share each of these types, so the name decides. */
@@ -273,10 +258,6 @@ static void find_content_type(const char *name, const void *bytes, size_t len,
 
 /* ================================================================ uploading */
 
-enum {
-    MAGIC_BYTES = 64 * 1024 /* length of the file's beginning that libmagic examines */
-};
-
 /* Uploads a content of the spool under a name, and sets *ret to the service's answer. No other thread changes
  * the content: its item is claimed, or the content belongs to a message. Returns 0; or, before any request,
  * -EBADMSG: the content's size is not `size` (0: any size); -ENOMEM; or the disk's error. */
@@ -285,24 +266,16 @@ static int upload_content(const struct attempt *attempt, uint64_t content, const
 {
     struct mail_service *service = attempt->outbox->config.service;
     char content_type[CONTENT_TYPE_SIZE];
-    struct stat status;
-    _cleanup_close_ int fd = -1;
-    *ret = (struct service_result){.retry_after_ms = -1};
-    int error = spool_open_content(attempt->outbox->spool, content, O_RDONLY, &fd);
-    if (error == 0 && fstat(fd, &status) != 0)
-        error = -errno;
-    if (error == 0 && size != 0 && status.st_size != size)
-        error = -EBADMSG;
+    _cleanup_free_ char *bytes = NULL;
+    size_t len;
+    int error =
+        spool_read_content(attempt->outbox->spool, content, accept_max_bytes(ITEM_ATTACHMENT), &bytes, &len);
+    if (error == -EFBIG || (error == 0 && size != 0 && len != (size_t)size))
+        return -EBADMSG;
     if (error != 0)
         return error;
-    _cleanup_free_ char *beginning = malloc(MAGIC_BYTES);
-    ssize_t magic_len = beginning == NULL ? -ENOMEM : file_pread_all(fd, beginning, MAGIC_BYTES, 0);
-    if (magic_len < 0)
-        return (int)magic_len;
-    find_content_type(name, beginning, (size_t)magic_len, content_type);
-    free(TAKE_PTR(beginning));
-    const struct upload_request request = {
-        .name = name, .content_type = content_type, .fd = fd, .len = (size_t)status.st_size};
+    find_content_type(name, bytes, len, content_type);
+    const struct upload_request request = {name, content_type, bytes, len};
     service->ops->upload(service, &request, attempt->cancel, ret_id, ret);
     return 0;
 }
@@ -407,14 +380,7 @@ static void upload_part(struct attempt *attempt, size_t part, char **ret_id, str
 {
     struct mail_service *service = attempt->outbox->config.service;
     const struct draft_part *from = &attempt->draft->parts[part];
-    const struct upload_request request = {
-        .name = from->name,
-        .content_type = from->content_type,
-        .fd = -1,
-        .bytes = from->bytes,
-        .len = from->len,
-    };
-    *ret = (struct service_result){.retry_after_ms = -1};
+    const struct upload_request request = {from->name, from->content_type, from->bytes, from->len};
     service->ops->upload(service, &request, attempt->cancel, ret_id, ret);
 }
 

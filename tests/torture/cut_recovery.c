@@ -137,15 +137,7 @@ static void list_inboxes(struct mail_service *service, inbox_sink sink, void *co
 static void upload(struct mail_service *service, const struct upload_request *request, struct cancel *cancel,
                    char **ret_id, struct service_result *ret)
 {
-    char *read_bytes = NULL;
-    const char *bytes = request->bytes;
-    size_t len = request->len;
-    if (request->fd >= 0) {
-        bytes = read_bytes = g_malloc0(FILE_MAX);
-        ssize_t got = file_pread_all(request->fd, read_bytes, FILE_MAX, 0);
-        len = got < 0 ? 0 : (size_t)got;
-    }
-    GArray *tokens = tokens_find(bytes, len);
+    GArray *tokens = tokens_find(request->bytes, request->len);
     const struct token *token =
         tokens->len == 0 ? NULL : &g_array_index(tokens, struct token, tokens->len - 1);
     char *id = g_strdup_printf("pool-%s-%s", token == NULL ? "none" : token->name,
@@ -153,7 +145,6 @@ static void upload(struct mail_service *service, const struct upload_request *re
     *ret_id = strdup(id);
     g_free(id);
     g_array_unref(tokens);
-    g_free(read_bytes);
     succeed(ret);
 }
 

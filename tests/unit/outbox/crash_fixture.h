@@ -41,11 +41,8 @@ static inline void note_send(struct mail_service *service, const struct send_req
 static inline void note_upload(struct mail_service *service, const struct upload_request *request,
                                struct cancel *cancel, char **ret_id, struct service_result *ret)
 {
-    char content[64] = "a part";
-    if (request->fd >= 0) {
-        ssize_t len = file_pread_all(request->fd, content, sizeof(content) - 1, 0);
-        content[len < 0 ? 0 : len] = '\0';
-    }
+    char content[64];
+    snprintf(content, sizeof(content), "%.*s", (int)request->len, (const char *)request->bytes);
     dprintf(((struct logging_service *)service)->log, "upload %s %s\n", request->name, content);
     inner_of(service)->ops->upload(inner_of(service), request, cancel, ret_id, ret);
     if (*ret_id != NULL) {

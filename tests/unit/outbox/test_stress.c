@@ -202,22 +202,12 @@ static void receive_upload(struct mail_service *service, const struct upload_req
                            struct cancel *cancel, char **ret_id, struct service_result *ret)
 {
     struct stress *stress = stress_of(service);
-    char bytes[ATTACHMENT_BYTES + 1];
     *ret_id = NULL;
-    if (request->len > sizeof(bytes))
-        COMPLAIN("%zu bytes are uploaded", request->len);
-    /* Two reads with a delay between them act like a slow connection. */
-    size_t half = request->len / 2;
-    ssize_t got = file_pread_all(request->fd, bytes, half, 0);
-    bool is_through = take_time(stress, cancel);
-    ssize_t rest = file_pread_all(request->fd, bytes + half, request->len - half, (off_t)half);
-    if (!is_through) {
+    if (!take_time(stress, cancel)) {
         *ret = make_result(SERVICE_RETRY, 0, EINTR, "called off");
         return;
     }
-    if (got < 0 || rest < 0 || (size_t)(got + rest) != request->len)
-        COMPLAIN("a content became shorter while it was uploaded: %zd of %zu", got + rest, request->len);
-    check_attachment(bytes, request->len);
+    check_attachment(request->bytes, request->len);
     pthread_mutex_lock(&stress->lock);
     bool happens = answer_locked(stress, ret);
     stress->uploads++;
