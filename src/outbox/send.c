@@ -58,12 +58,6 @@ static bool ask_for_list(const struct attempt *attempt, struct service_result *r
            (ret->outcome == SERVICE_REJECTED && !ret->is_foreign && ret->http_status != 0);
 }
 
-enum attempt_meaning {
-    ATTEMPT_ACCEPTED,  /* the item was sent or uploaded */
-    ATTEMPT_REJECTED,  /* the item is not tried again */
-    ATTEMPT_UNDECIDED, /* the result's outcome decides about the item */
-};
-
 /* Returns true if a server refused the request, so that nothing was sent. The cause may be this item, or
  * concern all items. */
 static bool is_refusal(const struct service_result *result)
@@ -74,29 +68,24 @@ static bool is_refusal(const struct service_result *result)
 
 /* A refusal by another server, a 403 or a 404 may concern all items: then the item waits, unless a list
  * succeeds. If it does, the refusal concerns this item alone, which must not hold up all others for ever. */
-static enum attempt_meaning find_meaning(const struct attempt *attempt, const struct service_result *result)
+static bool is_refused_for_good(const struct attempt *attempt, const struct service_result *result)
 {
     bool may_concern_all =
         result->is_foreign || result->http_status == HTTP_FORBIDDEN || result->http_status == HTTP_NOT_FOUND;
-    if (result->outcome == SERVICE_OK)
-        return ATTEMPT_ACCEPTED;
-    if (!is_refusal(result))
-        return ATTEMPT_UNDECIDED;
-    if (!may_concern_all)
-        return ATTEMPT_REJECTED;
+    if (!is_refusal(result) || !may_concern_all)
+        return is_refusal(result);
     struct service_result list;
     bool is_there = ask_for_list(attempt, &list);
     service_result_release(&list);
-    return is_there ? ATTEMPT_REJECTED : ATTEMPT_UNDECIDED;
+    return is_there;
 }
 
 /* Returns SUSPENSION_NONE if the service works, even if it refused this item. */
-static enum suspension_reason find_suspension_reason(const struct service_result *result,
-                                                     enum attempt_meaning meaning)
+static enum suspension_reason find_suspension_reason(const struct service_result *result, bool is_refused)
 {
     if (result->is_foreign)
         return SUSPENSION_DOUBTFUL;
-    if (meaning != ATTEMPT_UNDECIDED)
+    if (result->outcome == SERVICE_OK || is_refused)
         return SUSPENSION_NONE;
     if (result->outcome == SERVICE_UNAUTHORIZED)
         return SUSPENSION_UNAUTHORIZED;
@@ -157,14 +146,14 @@ static bool is_put_off(const struct service_result *result)
 }
 
 /* Finds out what an answer means for the item and for all others. May ask for a list (waits for the network).
- */
-static enum attempt_meaning process_answer(const struct attempt *attempt, const struct service_result *result)
+ * Returns true if the item is refused for good. */
+static bool process_answer(const struct attempt *attempt, const struct service_result *result)
 {
-    enum attempt_meaning meaning = find_meaning(attempt, result);
+    bool is_refused = is_refused_for_good(attempt, result);
     if (is_put_off(result))
         put_off_attempt(attempt, result->retry_after_ms);
-    update_suspension(attempt, result, find_suspension_reason(result, meaning));
-    return meaning;
+    update_suspension(attempt, result, find_suspension_reason(result, is_refused));
+    return is_refused;
 }
 
 static void settle_refused(struct attempt *attempt, int http_status, const char *reason)
@@ -186,10 +175,9 @@ static void requeue_after_local_failure(struct attempt *attempt, int error)
 }
 
 /* Settles an item that was certainly not sent, or not uploaded. */
-static void settle_not_sent(struct attempt *attempt, const struct service_result *result,
-                            enum attempt_meaning meaning)
+static void settle_not_sent(struct attempt *attempt, const struct service_result *result, bool is_refused)
 {
-    if (meaning == ATTEMPT_REJECTED)
+    if (is_refused)
         settle_refused(attempt, result->http_status, result->detail);
     else
         requeue(attempt, result->http_status, result->detail);
@@ -319,7 +307,7 @@ static bool may_send(struct attempt *attempt)
         pthread_cond_broadcast(&outbox->work_arrived);
         pthread_mutex_unlock(&outbox->lock);
     } else {
-        enum suspension_reason reason = find_suspension_reason(&list, ATTEMPT_UNDECIDED);
+        enum suspension_reason reason = find_suspension_reason(&list, false);
         update_suspension(attempt, &list, reason == SUSPENSION_BUSY ? SUSPENSION_DOUBTFUL : reason);
         requeue(attempt, list.http_status, list.detail);
     }
@@ -489,13 +477,13 @@ static bool retry_changed(struct attempt *attempt, const struct service_result *
 static void settle_message(struct attempt *attempt, const struct service_result *result, const char *id)
 {
     struct outbox *outbox = attempt->outbox;
-    enum attempt_meaning meaning = process_answer(attempt, result);
+    bool is_refused = process_answer(attempt, result);
     if (result->outcome == SERVICE_OK)
         settle_accepted(outbox, attempt->item, result->http_status, id);
     else if (result->outcome == SERVICE_UNKNOWN)
         settle_unknown(outbox, attempt->item, result->http_status, result->detail);
     else if (!retry_changed(attempt, result))
-        settle_not_sent(attempt, result, meaning);
+        settle_not_sent(attempt, result, is_refused);
     crash_point("settled");
 }
 
