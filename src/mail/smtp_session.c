@@ -7,11 +7,13 @@
 #include "mail/smtp_session.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
+#include "base/character.h"
 #include "base/cleanup.h"
 #include "mail/address.h"
 #include "mail/header_text.h"
@@ -36,11 +38,9 @@ struct smtp_session {
     struct strbuf *answers;
     struct strbuf line; /* the command line received so far; its error is set if the line is too long */
     bool has_greeted;
-    bool is_logged_in;
     bool is_encrypted;
     bool wants_tls;
-    const struct mechanism *mechanism; /* mechanism of AUTH while the next line is a response; else NULL */
-    size_t responses;                  /* number of responses received for `mechanism` */
+    const char *const *challenges; /* those of AUTH that are yet to be sent; NULL outside of AUTH */
     bool is_in_message;
     bool must_close;
     unsigned int mistakes;
@@ -165,37 +165,36 @@ static size_t receive_text(struct smtp_session *session, const char *bytes, size
 
 /* ---------------------------------------------------------------- paths and parameters */
 
-/* Returns the first character of `ends` that is outside quoted strings, or the end of the text. */
-static const char *find_unquoted(const char *text, const char *ends)
+/* Like strcspn(3), but passes over quoted strings. */
+static size_t unquoted_len(const char *text, const char *ends)
 {
-    while (*text != '\0' && strchr(ends, *text) == NULL) {
-        const char *next = *text == '"' ? header_text_skip_quoted(text) : text + 1;
-        text = next != NULL ? next : text + strlen(text);
+    const char *at = text;
+    while (*at != '\0' && strchr(ends, *at) == NULL) {
+        const char *next = *at == '"' ? header_text_skip_quoted(at) : at + 1;
+        at = next != NULL ? next : at + strlen(at);
     }
-    return text;
+    return (size_t)(at - text);
 }
 
-/* Reads "FROM:<address> parameters", where `word` is FROM. A source route (RFC 5321, appendix C) is skipped,
- * and the brackets may be missing. Returns false if `text` has another form. */
-static bool read_path(char *text, const char *word, char **ret_address, char **ret_parameters)
+/* Splits "FROM:<address> parameters", where `word` is FROM; the brackets may be missing. Returns false if
+ * `text` has another form. */
+static bool split_path(char *text, const char *word, char **ret_address, char **ret_parameters)
 {
     size_t len = strlen(word);
     if (strncasecmp(text, word, len) != 0 || text[len] != ':')
         return false;
-    const char *start = text + len + 1;
+    char *start = text + len + 1;
     start += strspn(start, " \t");
     bool has_brackets = *start == '<';
     start += has_brackets;
-    const char *end = find_unquoted(start, has_brackets ? ">" : " ");
-    const char *rest = has_brackets ? end + 1 : end;
+    char *end = start + unquoted_len(start, has_brackets ? ">" : " ");
+    char *rest = has_brackets ? end + 1 : end;
     if ((has_brackets ? *end != '>' : end == start) || (*rest != '\0' && *rest != ' '))
         return false;
-    const char *route_end = *start == '@' ? memchr(start, ':', (size_t)(end - start)) : NULL;
-    if (route_end != NULL)
-        start = route_end + 1;
-    *ret_address = strndup(start, (size_t)(end - start));
-    *ret_parameters = text + (rest - text);
-    return *ret_address != NULL;
+    *ret_parameters = rest + (*rest == ' ');
+    *end = '\0';
+    *ret_address = start;
+    return true;
 }
 
 /* Replaces the blanks of the text by NULs. */
@@ -204,13 +203,11 @@ static const char *check_parameters(char *text, size_t max_bytes)
     while (text != NULL) {
         const char *parameter = strsep(&text, " ");
         if (strncasecmp(parameter, "SIZE=", 5) == 0) {
-            const char *size = parameter + 5;
-            size_t len = strlen(size);
-            if (len == 0 || len > 20 || strspn(size, "0123456789") != len)
-                return "501 5.5.4 SIZE is a number of bytes";
-            if (strtoull(size, NULL, 10) > max_bytes)
-                return too_large;
-            continue;
+            g_autoptr(GError) error = NULL;
+            if (g_ascii_string_to_unsigned(parameter + 5, 10, 0, max_bytes, NULL, &error))
+                continue;
+            return error->code == G_NUMBER_PARSER_ERROR_OUT_OF_BOUNDS ? too_large
+                                                                      : "501 5.5.4 SIZE is a number of bytes";
         }
         /* AUTH= is the user who logged in to another server (RFC 4954), of no use here. */
         bool is_known = *parameter == '\0' || strncasecmp(parameter, "AUTH=", 5) == 0 ||
@@ -224,14 +221,10 @@ static const char *check_parameters(char *text, size_t max_bytes)
 
 /* ---------------------------------------------------------------- AUTH and STARTTLS */
 
-enum {
-    RESPONSES_MAX = 2
-};
-
 /* The mechanisms of AUTH, with the challenge for each response in base64. */
-static const struct mechanism {
+static const struct {
     const char *name;
-    const char *challenges[RESPONSES_MAX]; /* NULL after the last challenge */
+    const char *challenges[3]; /* NULL after the last challenge */
 } mechanisms[] = {
     {"PLAIN", {""}},
     {"LOGIN", {"VXNlcm5hbWU6", "UGFzc3dvcmQ6"}}, /* "Username:", "Password:" */
@@ -240,30 +233,24 @@ static const struct mechanism {
 };
 
 /* Sends the next challenge; after the last response, logs the user in. */
-static void ask_for_response(struct smtp_session *session)
+static void continue_login(struct smtp_session *session)
 {
-    const char *challenge =
-        session->responses < RESPONSES_MAX ? session->mechanism->challenges[session->responses] : NULL;
+    const char *challenge = *session->challenges++;
     if (challenge != NULL) {
         strbuf_appendf(session->answers, "334 %s\r\n", challenge);
         return;
     }
-    session->mechanism = NULL;
-    session->is_logged_in = true;
+    session->challenges = NULL;
     answer(session, "235 2.7.0 Logged in, as anybody is");
 }
 
-static const char *check_response(struct smtp_session *session, const char *response)
+/* Accepts any response, in base64 or not. */
+static const char *take_response(struct smtp_session *session, const char *response)
 {
-    size_t len = strspn(response, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/");
-    size_t padding = strspn(response + len, "=");
-    if (response[len + padding] == '\0' && padding <= 2 && (len + padding) % 4 == 0) {
-        session->responses++;
-        ask_for_response(session);
-        return NULL;
-    }
-    return strcmp(response, "*") == 0 ? "501 5.7.0 The login is cancelled"
-                                      : "501 5.5.2 The response is not base64";
+    if (strcmp(response, "*") == 0)
+        return "501 5.7.0 The login is cancelled";
+    continue_login(session);
+    return NULL;
 }
 
 static const char *check_sequence(const struct smtp_session *session)
@@ -281,18 +268,15 @@ static const char *do_auth(struct smtp_session *session, char *argument)
     const char *trouble = check_sequence(session);
     if (trouble != NULL)
         return trouble;
-    if (session->is_logged_in)
-        return "503 5.5.1 Logged in already";
     const char *name = strsep(&argument, " ");
     for (size_t i = 0; i < ARRAY_LEN(mechanisms); i++)
         if (strcasecmp(mechanisms[i].name, name) == 0)
-            session->mechanism = &mechanisms[i];
-    if (session->mechanism == NULL)
+            session->challenges = mechanisms[i].challenges;
+    if (session->challenges == NULL)
         return "504 5.5.4 Log in by PLAIN, LOGIN, CRAM-MD5 or XOAUTH2";
-    session->responses = 0;
     if (argument != NULL && *argument != '\0')
-        return check_response(session, strcmp(argument, "=") == 0 ? "" : argument);
-    ask_for_response(session);
+        session->challenges++; /* the first response is in the command */
+    continue_login(session);
     return NULL;
 }
 
@@ -338,53 +322,48 @@ static const char *do_ehlo(struct smtp_session *session, char *argument)
 
 static const char *do_mail(struct smtp_session *session, char *argument)
 {
-    _cleanup_free_ char *sender = NULL;
-    char *parameters = NULL;
+    char *sender;
+    char *parameters;
     const char *trouble = check_sequence(session);
-    if (trouble == NULL && !read_path(argument, "FROM", &sender, &parameters))
+    if (trouble == NULL && !split_path(argument, "FROM", &sender, &parameters))
         trouble = "501 5.5.4 Write MAIL FROM:<address>";
     if (trouble == NULL)
         trouble = check_parameters(parameters, session->host->message_max_bytes);
     if (trouble != NULL)
         return trouble;
-    session->sender = TAKE_PTR(sender);
+    session->sender = g_strdup(sender);
     answer(session, "250 2.1.0 Sender noted");
     return NULL;
 }
 
-static void add_recipient(struct smtp_session *session, char **address)
+static void add_recipient(struct smtp_session *session, const char *address)
 {
     const struct smtp_host *host = session->host;
     /* A local name such as "postmaster" is checked with the host's domain. */
-    bool has_domain = *find_unquoted(*address, "@") == '@';
-    _cleanup_free_ char *whole = NULL;
-    if (asprintf(&whole, "%s%s%s", *address, has_domain ? "" : "@", has_domain ? "" : host->domain) < 0)
-        whole = NULL;
-    char **recipient = host->keeps_local_names ? address : &whole;
-    if (whole != NULL && !address_is_valid(whole)) {
-        answer(session, "553 5.1.3 The recipient is no address");
-        return;
-    }
-    const char *text = whole != NULL ? host->check_recipient(host->context, *recipient) : no_memory;
+    bool has_domain = address[unquoted_len(address, "@")] == '@';
+    g_autofree char *whole = has_domain ? g_strdup(address) : g_strconcat(address, "@", host->domain, NULL);
+    const char *recipient = host->keeps_local_names ? address : whole;
+    const char *text = address_is_valid(whole) ? host->check_recipient(host->context, recipient)
+                                               : "553 5.1.3 The recipient is no address";
     if (text == NULL)
-        session->recipients[session->recipients_len++] = TAKE_PTR(*recipient);
+        session->recipients[session->recipients_len++] = g_strdup(recipient);
     answer_from_host(session, text != NULL ? text : "250 2.1.5 Recipient noted");
 }
 
 static const char *do_rcpt(struct smtp_session *session, char *argument)
 {
-    _cleanup_free_ char *address = NULL;
-    char *parameters = NULL;
+    char *address;
+    char *parameters;
     if (session->sender == NULL)
         return "503 5.5.1 First comes MAIL";
-    if (!read_path(argument, "TO", &address, &parameters))
+    if (!split_path(argument, "TO", &address, &parameters))
         return "501 5.5.4 Write RCPT TO:<address>";
     if (parameters[strspn(parameters, " \t")] != '\0')
         return unknown_parameter;
     if (session->recipients_len == SMTP_RECIPIENTS_MAX)
         answer(session, "452 4.5.3 Too many recipients; send it again to the rest");
     else
-        add_recipient(session, &address);
+        add_recipient(session, address);
     return NULL;
 }
 
@@ -402,13 +381,6 @@ static const char *do_rset(struct smtp_session *session, char *argument)
 {
     forget_message(session);
     answer(session, "250 2.0.0 Forgotten");
-    return NULL;
-}
-
-static const char *do_help(struct smtp_session *session, char *argument)
-{
-    const char *program = session->host->program;
-    strbuf_appendf(session->answers, "214 2.0.0 This is %s; its manual is %s(8)\r\n", program, program);
     return NULL;
 }
 
@@ -443,7 +415,6 @@ static const struct command {
     {"QUIT", IN_BOTH, do_quit, NULL},
     {"NOOP", IN_BOTH, NULL, "250 2.0.0 Fine"},
     {"VRFY", IN_BOTH, NULL, "252 2.5.0 Send a message to find out"},
-    {"HELP", IN_BOTH, do_help, NULL},
     {"AUTH", IN_BOTH, do_auth, NULL},
     {"STARTTLS", IN_BOTH, do_starttls, NULL},
 };
@@ -464,14 +435,6 @@ static const char *run_command(struct smtp_session *session, char *line)
         return NULL;
     }
     return "500 5.5.1 There is no such command";
-}
-
-static bool has_control_character(const char *line, size_t len)
-{
-    bool has = false;
-    for (size_t i = 0; i < len; i++)
-        has = has || (unsigned char)line[i] < 0x20 || line[i] == 0x7f;
-    return has;
 }
 
 /* Wipes the line, which may hold a password. Its memory never moves: smtp_session_new() reserved it all. */
@@ -497,16 +460,16 @@ static size_t receive_line(struct smtp_session *session, const char *bytes, size
         trouble = "500 5.5.2 The line is too long";
     else if (!has_cr)
         trouble = "500 5.5.2 A line ends with CR and LF, not with one of them";
-    else if (line->len == 0 && session->mechanism == NULL)
+    else if (line->len == 0 && session->challenges == NULL)
         trouble = "500 5.5.2 The line is empty";
-    else if (has_control_character(line->data, line->len))
+    else if (character_has(line->data, CHARACTER_CONTROL) || strlen(line->data) != line->len)
         trouble = "500 5.5.2 There is a control character in the line";
-    else if (session->mechanism != NULL)
-        trouble = check_response(session, line->data);
+    else if (session->challenges != NULL)
+        trouble = take_response(session, line->data);
     else
         trouble = run_command(session, line->data);
     if (trouble != NULL) {
-        session->mechanism = NULL;
+        session->challenges = NULL;
         refuse(session, trouble);
     }
     wipe_line(session);
@@ -570,7 +533,6 @@ void smtp_session_restart_with_tls(struct smtp_session *session)
     session->wants_tls = false;
     session->is_encrypted = true;
     session->has_greeted = false;
-    session->is_logged_in = false;
 }
 
 bool smtp_session_must_close(const struct smtp_session *session)
