@@ -34,23 +34,6 @@ static int read_text_field(struct draft_reading *reading, const char *path, cons
     return 0;
 }
 
-/* Names that other mail APIs use for the fields, separated by blanks and compared by is_same_field(). */
-static const struct {
-    const char *meant;
-    const char *names;
-} other_names[] = {
-    {"to_addresses", "to recipient recipients to_address"},
-    {"cc_addresses", "cc"},
-    {"bcc_addresses", "bcc"},
-    {"reply_to_addresses", "reply_to"},
-    {"from_address", "from sender from_email"},
-    {"subject", "title"},
-    {"plain_text", "body text plain content message body_text text_body"},
-    {"html", "html_body body_html"},
-    {"attachments", "attachment attach files"},
-    {"existing_email_id", "in_reply_to"},
-};
-
 /* Compares names regardless of case and separators: Reply-To, replyTo and reply_to are equal. */
 static bool is_same_field(const char *name, const char *other)
 {
@@ -195,39 +178,40 @@ static int refuse_idempotency_key(struct draft_reading *reading, const char *fie
     return refuse(reading, field, "is made by the filesystem, and cannot be given");
 }
 
-/* `target` is the offset of the value's field in struct draft_reading. */
+#define AT(member) offsetof(struct draft_reading, member)
+
 static const struct field {
     const char *name;
+    const char *other_names; /* in other mail APIs; separated by blanks, and compared by is_same_field() */
     int (*read)(struct draft_reading *reading, const char *field, const json_t *value, void *target);
-    size_t target;
+    size_t target; /* offset in struct draft_reading */
 } fields[] = {
-    {"from_address", read_from_field, offsetof(struct draft_reading, from)},
-    {"to_addresses", read_addresses_field, offsetof(struct draft_reading, to)},
-    {"cc_addresses", read_addresses_field, offsetof(struct draft_reading, cc)},
-    {"bcc_addresses", read_addresses_field, offsetof(struct draft_reading, bcc)},
-    {"reply_to_addresses", read_addresses_field, offsetof(struct draft_reading, reply_to)},
-    {"subject", read_text_field, offsetof(struct draft_reading, subject)},
-    {"plain_text", read_text_field, offsetof(struct draft_reading, plain_text)},
-    {"html", read_text_field, offsetof(struct draft_reading, html)},
-    {"alternative_content", read_boolean_field, offsetof(struct draft_reading, alternative_content)},
-    {"existing_email_id", read_text_field, offsetof(struct draft_reading, existing_email_id)},
-    {"message_type", read_message_type_field, offsetof(struct draft_reading, message_type)},
-    {"attachments", read_attachments_field, offsetof(struct draft_reading, attachment_names)},
-    {"attachment_ids", read_attachments_field, offsetof(struct draft_reading, attachment_ids)},
-    {"idempotency_key", refuse_idempotency_key, 0},
+    {"from_address", "from sender from_email", read_from_field, AT(from)},
+    {"to_addresses", "to recipient recipients to_address", read_addresses_field, AT(to)},
+    {"cc_addresses", "cc", read_addresses_field, AT(cc)},
+    {"bcc_addresses", "bcc", read_addresses_field, AT(bcc)},
+    {"reply_to_addresses", "reply_to", read_addresses_field, AT(reply_to)},
+    {"subject", "title", read_text_field, AT(subject)},
+    {"plain_text", "body text plain content message body_text text_body", read_text_field, AT(plain_text)},
+    {"html", "html_body body_html", read_text_field, AT(html)},
+    {"alternative_content", "", read_boolean_field, AT(alternative_content)},
+    {"existing_email_id", "in_reply_to", read_text_field, AT(existing_email_id)},
+    {"message_type", "", read_message_type_field, AT(message_type)},
+    {"attachments", "attachment attach files", read_attachments_field, AT(attachment_names)},
+    {"attachment_ids", "", read_attachments_field, AT(attachment_ids)},
+    {"idempotency_key", "", refuse_idempotency_key, 0},
 };
 
 /* Returns the known field that the user probably means by this name, or NULL. */
 static const char *find_meant_field(const char *name)
 {
-    for (size_t i = 0; i < ARRAY_LEN(fields); i++)
-        if (is_same_field(name, fields[i].name))
+    for (size_t i = 0; i < ARRAY_LEN(fields); i++) {
+        g_auto(GStrv) others = g_strsplit(fields[i].other_names, " ", -1);
+        bool is_meant = is_same_field(name, fields[i].name);
+        for (char **other = others; *other != NULL; other++)
+            is_meant = is_meant || is_same_field(name, *other);
+        if (is_meant)
             return fields[i].name;
-    for (size_t i = 0; i < ARRAY_LEN(other_names); i++) {
-        g_auto(GStrv) names = g_strsplit(other_names[i].names, " ", -1);
-        for (char **other = names; *other != NULL; other++)
-            if (is_same_field(name, *other))
-                return other_names[i].meant;
     }
     return NULL;
 }
