@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "api/base_url.h"
 #include "api/list_reader.h"
 #include "api/outcome.h"
 #include "base/cleanup.h"
@@ -916,20 +915,13 @@ static const struct mail_service_ops api_ops = {
 
 int api_service_new(const struct http_config *config, struct mail_service **ret_service)
 {
-    _cleanup_free_ char *base = NULL;
-    _cleanup_free_ char *reason = NULL;
-    int rc = base_url_check(config->base_url, true, &base, &reason);
-    if (rc < 0)
-        return rc;
     struct api_service *api = calloc(1, sizeof(*api));
     if (api == NULL)
         return -ENOMEM;
-    struct http_config http = *config;
-    http.base_url = base;
-    rc = http_client_new(&http, &api->http);
-    if (rc < 0) {
+    int error = http_client_new(config, &api->http);
+    if (error != 0) {
         free(api);
-        return rc;
+        return error;
     }
     api->service.ops = &api_ops;
     pthread_mutex_init(&api->lock, NULL);

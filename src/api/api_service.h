@@ -8,8 +8,8 @@
 #include "http/http_client.h"
 #include "mail/mail_service.h"
 
-/* Copies the configuration; its base URL may be in any form that base_url_check() accepts. Starts no thread
- * and makes no request. Return: 0; -EINVAL if the URL or the key is invalid; -ENOMEM. */
+/* Copies the configuration; its base URL is in the normal form (base_url.h). Starts no thread and makes no
+ * request. Return: 0; -EINVAL if the URL or the key is invalid; -ENOMEM. */
 int api_service_new(const struct http_config *config, struct mail_service **ret_service);
 
 /* No call may be in progress. NULL-safe. */
