@@ -136,14 +136,12 @@ static bool is_word_byte(char c)
     return isalnum((unsigned char)c) || c == '_';
 }
 
-static bool has_word(const char *text, size_t len, const char *word)
+static bool has_word(const char *text, const char *word)
 {
-    size_t word_len = strlen(word);
     const char *hit = text;
-    while ((hit = memmem(hit, len - (size_t)(hit - text), word, word_len)) != NULL) {
-        const char *end = hit + word_len;
-        bool starts = hit == text || !is_word_byte(hit[-1]);
-        if (starts && (end == text + len || !is_word_byte(*end)))
+    while ((hit = strstr(hit, word)) != NULL) {
+        bool begins = hit == text || !is_word_byte(hit[-1]);
+        if (begins && !is_word_byte(hit[strlen(word)]))
             return true;
         hit++;
     }
@@ -155,7 +153,7 @@ static bool value_mentions(const json_t *value, const char *field, unsigned int 
     if (depth > 4)
         return false;
     if (json_is_string(value))
-        return has_word(json_string_value(value), json_string_length(value), field);
+        return has_word(json_string_value(value), field);
     size_t i;
     const json_t *item;
     json_array_foreach (value, i, item) {
@@ -179,7 +177,7 @@ bool outcome_mentions(const struct strbuf *body, const char *field)
 {
     const struct refusal refusal = parse_refusal(body, false);
     if (refusal.json == NULL)
-        return !refusal.is_page && has_word(strbuf_str(body), body->len, field);
+        return !refusal.is_page && has_word(strbuf_str(body), field);
     bool is_found = value_mentions(refusal.json, field, 0);
     json_decref(refusal.json);
     return is_found;
