@@ -45,16 +45,18 @@ static const char usage[] =
 
 /* ---------------------------------------------------------------- arguments */
 
-/* Sets the mode of -b. Returns -1 to continue, else the exit status. */
+/* Parses -b. Returns -1 to continue, else the exit status. */
 static int set_mode(const char *letter, struct invocation *invocation)
 {
-    static const enum mode modes[UCHAR_MAX + 1] = {
-        ['p'] = MODE_LIST_QUEUE, ['s'] = MODE_SMTP, ['i'] = MODE_ALIASES};
-    enum mode mode = modes[(unsigned char)letter[0]];
-    if (strlen(letter) != 1 || (mode == MODE_SEND && *letter != 'm'))
+    if (strcmp(letter, "i") == 0)
+        return EX_OK; /* there is nothing to do: each call reads the alias file */
+    if (strcmp(letter, "p") == 0)
+        invocation->mode = MODE_LIST_QUEUE;
+    else if (strcmp(letter, "s") == 0)
+        invocation->mode = MODE_SMTP;
+    else if (strcmp(letter, "m") != 0)
         return complain(EX_USAGE, "-b%s is not supported: there is no SMTP server, and no test of addresses",
                         letter);
-    invocation->mode = mode;
     return -1;
 }
 
@@ -133,7 +135,7 @@ static int parse_arguments(int argc, char **argv, struct invocation *invocation)
         else if (option == 'b')
             status = set_mode(optarg, invocation);
         else if (option == 'I')
-            invocation->mode = MODE_ALIASES;
+            return EX_OK;
         else if (option == HELP || option == VERSION) {
             fputs(option == HELP ? usage : "inboxfs-sendmail " INBOXFS_VERSION "\n", stdout);
             return EX_OK;
@@ -167,8 +169,6 @@ static int run(struct invocation *invocation)
         return *invocation->recipients == NULL
                    ? sendmail_smtp_run(invocation)
                    : complain(EX_USAGE, "-bs takes no recipients: the client names them by RCPT");
-    case MODE_ALIASES:
-        return EX_OK;
     default:
         return submit_message(invocation);
     }

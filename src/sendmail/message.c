@@ -69,28 +69,20 @@ static bool take_field(struct span *text, struct mime_field *ret_field)
 static void split_message(struct composition *message)
 {
     struct mime_field field;
-    struct span remaining = message->text;
-    message->body = remaining;
-    if (span_begins_with(remaining, "\uFEFF"))
-        span_skip(&remaining, strlen("\uFEFF"));
-    message->header = remaining;
+    struct span rest = message->text;
+    if (span_begins_with(rest, "\uFEFF"))
+        span_skip(&rest, strlen("\uFEFF"));
+    message->header = rest;
     /* "From : a@x" is a field, not the line of a mailbox. */
-    if (!take_field(&remaining, &field) &&
-        (span_begins_with(remaining, "From ") || span_begins_with(remaining, ">From "))) {
-        mime_take_line(&remaining);
-        message->header = message->body = remaining;
-    }
-    remaining = message->header;
-    while (take_field(&remaining, &field))
-        message->body = remaining;
-    message->header.len = (size_t)(remaining.bytes - message->header.bytes);
-    if (span_begins_with(message->body, "\n"))
-        span_skip(&message->body, 1);
-}
-
-static bool is_field(const struct mime_field *field, const char *name)
-{
-    return field->name.len == strlen(name) && strncasecmp(field->name.bytes, name, field->name.len) == 0;
+    if (!take_field(&rest, &field) && (span_begins_with(rest, "From ") || span_begins_with(rest, ">From ")))
+        mime_take_line(&message->header);
+    rest = message->header;
+    while (take_field(&rest, &field))
+        continue;
+    message->header.len -= rest.len;
+    if (span_begins_with(rest, "\n"))
+        span_skip(&rest, 1);
+    message->body = rest;
 }
 
 /* ---------------------------------------------------------------- the draft */
@@ -227,14 +219,14 @@ static int append_header(struct composition *message)
     struct span remaining = message->header;
     struct mime_field field;
     while (mime_take_field(&remaining, &field)) {
-        if (is_field(&field, "To") || is_field(&field, "Cc") || is_field(&field, "Bcc")) {
+        if (span_is(field.name, "To") || span_is(field.name, "Cc") || span_is(field.name, "Bcc")) {
             message->has_recipients_field = true;
             int status = append_recipients(message, &field);
             if (status != EX_OK)
                 return status;
             continue;
         }
-        if (is_field(&field, "From")) {
+        if (span_is(field.name, "From")) {
             if (!is_usable_from(message, &field, &from))
                 continue;
             has_from = true;
@@ -242,10 +234,10 @@ static int append_header(struct composition *message)
         if (invocation->reads_headers && strncasecmp(field.name.bytes, "Resent-", 7) == 0)
             return complain(EX_DATAERR, "a message that is resent (%.*s) cannot be sent by its headers",
                             (int)field.name.len, field.name.bytes);
-        if (invocation->is_delegated && is_field(&field, "Attach"))
+        if (invocation->is_delegated && span_is(field.name, "Attach"))
             return complain(EX_DATAERR, "Attach: takes files of the mount's owner: it is not for who sends "
                                         "with another user's rights (sudo, inboxfs-mta)");
-        has_reply_to = has_reply_to || is_field(&field, "Reply-To");
+        has_reply_to = has_reply_to || span_is(field.name, "Reply-To");
         append_field(message->draft, &field);
     }
     if (!has_from)

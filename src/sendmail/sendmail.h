@@ -31,7 +31,6 @@ enum mode {
     MODE_LIST_QUEUE, /* -bp, mailq */
     MODE_RUN_QUEUE,  /* -q: sends the messages in the maildrop; a mount sends its messages without a call */
     MODE_SMTP,       /* -bs */
-    MODE_ALIASES,    /* -bi, -I, newaliases: does nothing, because each call reads the alias file */
 };
 
 /* A call of the program. */
