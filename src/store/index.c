@@ -467,6 +467,7 @@ static bool fill_in_email(const struct index *index, uint32_t number, struct ema
         .record = entry->record,
         .date_ms = entry->date_ms,
         .seen_ms = entry->seen_ms,
+        .is_gone = entry->is_gone,
         .is_quarantined = entry->is_quarantined,
     };
     return true;

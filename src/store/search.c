@@ -34,113 +34,70 @@ enum {
     LIMIT_AFTER_REFUSAL = 100, /* if the service refuses the limit STORE_SEARCH_MAX */
     ABILITY_LASTS_MS = 60 * 60 * 1000,
     SYNC_INTERVAL_MS = 30 * 1000,
-    EMAILS_AT_ONCE = 64,
 };
 
-/* A group of terms that are texts (search_query.h), and the emails that match one of them. Facts have no
- * group: an email that contradicts them gets into no group. A query without a wanted text has a group without
- * terms, which all emails match. */
-struct group {
-    const struct search_term *terms;
-    size_t len;
-    bool is_negated;
-    bool is_open;       /* emails that `emails` lacks may match, too: the service cannot find them all */
-    GHashTable *emails; /* a set of numbers of emails */
-};
-
+/* A group of terms (search_query.h) is a bit: bit i is the group that begins with term i. Groups of facts
+ * have no bit. */
 struct search {
     struct store *store;
     const struct search_query *query;
-    struct cancel *cancel; /* also set when the time-out has passed */
-    struct group groups[SEARCH_TERMS_MAX + 1];
-    size_t groups_len;
-    bool has_unwanted;       /* a group is negated */
+    struct cancel *cancel;   /* also set when the time-out has passed */
+    uint64_t wanted;         /* groups that an email has to match */
+    uint64_t unwanted;       /* groups that an email must not match */
+    uint64_t with_words;     /* wanted groups that have a word or phrase */
+    uint64_t open;           /* groups that more emails may match: the service cannot find them all */
+    GArray *matches;         /* uint64_t by number of the email: the groups that the email matches */
+    uint64_t taking;         /* add_hit() adds emails to this group */
     GHashTable *inbox_names; /* folded names by number of the inbox; owns the names */
-    GHashTable *taking;      /* take_hit() adds to this set */
-    GHashTable *found;       /* the result; NULL before the first */
+    GArray *found;           /* struct dated: the emails that match the query */
     uint32_t unknown_inbox;  /* number of the inbox of a hit that the index lacks, or NUMBER_NONE */
     bool is_truncated;       /* other emails may match */
     bool is_service_asked;   /* the service answered every request */
 };
 
+struct dated {
+    uint32_t email;
+    int64_t date_ms;
+};
+
+_Static_assert(SEARCH_TERMS_MAX <= 64, "a group has no bit");
+
 /* ---------------------------------------------------------------- groups */
 
-static void add_group(struct search *search, const struct search_term *terms, size_t len, bool is_negated)
+/* Returns the group of the term with this index. */
+static uint64_t group_of(const struct search_query *query, size_t term)
 {
-    search->groups[search->groups_len++] = (struct group){
-        .terms = terms, .len = len, .is_negated = is_negated, .emails = g_hash_table_new(NULL, NULL)};
+    while (query->terms[term].is_alternative)
+        term--;
+    return UINT64_C(1) << term;
 }
 
-static void make_groups(struct search *search)
+static bool is_alone(const struct search_query *query, size_t term)
 {
-    const struct search_query *query = search->query;
-    bool has_wanted = false;
-    size_t end;
-    for (size_t i = 0; i < query->len; i = end) {
-        const struct search_term *first = &query->terms[i];
-        end = search_query_group_end(query, i);
-        if (search_term_is_fact(first))
-            continue;
-        add_group(search, first, end - i, first->is_negated);
-        has_wanted |= !first->is_negated;
-        search->has_unwanted |= first->is_negated;
+    return !query->terms[term].is_alternative && search_query_group_end(query, term) == term + 1;
+}
+
+static void read_groups(struct search *search)
+{
+    for (size_t i = 0; i < search->query->len; i++) {
+        const struct search_term *term = &search->query->terms[i];
+        uint64_t group = search_term_is_fact(term) ? 0 : group_of(search->query, i);
+        if (term->is_negated)
+            search->unwanted |= group;
+        else
+            search->wanted |= group;
+        if (term->kind == SEARCH_WORD && !term->is_negated)
+            search->with_words |= group;
     }
-    if (!has_wanted)
-        add_group(search, NULL, 0, false);
 }
 
-static gboolean is_member(gpointer email, gpointer value, gpointer emails)
+/* The email exists. */
+static void add_hit(struct search *search, uint32_t email)
 {
-    return g_hash_table_contains(emails, email);
+    if (email >= search->matches->len)
+        g_array_set_size(search->matches, email + 1);
+    g_array_index(search->matches, uint64_t, email) |= search->taking;
 }
-
-static gboolean is_not_member(gpointer email, gpointer value, gpointer emails)
-{
-    return !g_hash_table_contains(emails, email);
-}
-
-static void add_member(gpointer email, gpointer value, gpointer emails)
-{
-    g_hash_table_add(emails, email);
-}
-
-static bool has_words(const struct group *group)
-{
-    for (size_t i = 0; i < group->len; i++)
-        if (group->terms[i].kind == SEARCH_WORD)
-            return true;
-    return false;
-}
-
-/* Sets search.found to the emails that all wanted groups have, and no unwanted one. Passes over open groups
- * if another group with words is not open. */
-static void combine_groups(struct search *search)
-{
-    bool passes_open = false;
-    GHashTable *found = NULL;
-    for (size_t i = 0; i < search->groups_len; i++) {
-        const struct group *group = &search->groups[i];
-        passes_open |= !group->is_negated && !group->is_open && has_words(group);
-    }
-    for (size_t i = 0; i < search->groups_len; i++) {
-        const struct group *group = &search->groups[i];
-        if (group->is_negated || (group->is_open && passes_open))
-            continue;
-        if (found != NULL) {
-            g_hash_table_foreach_remove(found, is_not_member, group->emails);
-            continue;
-        }
-        found = g_hash_table_new(NULL, NULL);
-        g_hash_table_foreach(group->emails, add_member, found);
-    }
-    for (size_t i = 0; i < search->groups_len; i++)
-        if (search->groups[i].is_negated)
-            g_hash_table_foreach_remove(found, is_member, search->groups[i].emails);
-    g_clear_pointer(&search->found, g_hash_table_unref);
-    search->found = found;
-}
-
-/* ---------------------------------------------------------------- hits */
 
 /* Returns NULL if the inbox is gone. */
 static const char *folded_name(struct search *search, uint32_t inbox)
@@ -155,26 +112,39 @@ static const char *folded_name(struct search *search, uint32_t inbox)
     return name;
 }
 
-/* Adds the email if it is shown, and meets the facts of the query. */
-static void take_view(struct search *search, const struct email_view *view)
+/* Returns true if the email is shown, and matches the facts of the query. */
+static bool matches_facts(struct search *search, uint32_t email, struct email_view *ret_view)
 {
-    const char *inbox = view->is_quarantined ? NULL : folded_name(search, view->inbox);
-    if (inbox != NULL && search_query_matches_facts(search->query, inbox, view->date_ms))
-        g_hash_table_add(search->taking, GUINT_TO_POINTER(view->number));
+    if (!store_get_email(search->store, email, ret_view) || ret_view->is_gone || ret_view->is_quarantined)
+        return false;
+    const char *inbox = folded_name(search, ret_view->inbox);
+    return inbox != NULL && search_query_matches_facts(search->query, inbox, ret_view->date_ms);
 }
 
-static void take_hit(void *context, uint32_t email)
+static uint32_t count_numbers(struct index *index)
 {
-    struct search *search = context;
-    struct email_view view;
-    if (store_get_email(search->store, email, &view))
-        take_view(search, &view);
+    READ_GUARD(&index->read_lock);
+    return index->emails.entries->len;
 }
 
-struct dated {
-    uint32_t email;
-    int64_t date_ms;
-};
+/* Finds the emails that match all wanted groups, and no unwanted one. Passes over open groups if another
+ * group with words is not open. */
+static void combine_groups(struct search *search)
+{
+    uint64_t closed = search->wanted & ~search->open;
+    uint64_t wanted = (closed & search->with_words) != 0 ? closed : search->wanted;
+    g_array_set_size(search->matches, count_numbers(&search->store->index));
+    g_array_set_size(search->found, 0);
+    for (uint32_t email = 0; email < search->matches->len; email++) {
+        uint64_t groups = g_array_index(search->matches, uint64_t, email);
+        struct email_view view;
+        if ((groups & wanted) != wanted || (groups & search->unwanted) != 0 ||
+            !matches_facts(search, email, &view))
+            continue;
+        const struct dated dated = {email, view.date_ms};
+        g_array_append_val(search->found, dated);
+    }
+}
 
 static int compare_dates(const void *one, const void *other)
 {
@@ -185,32 +155,17 @@ static int compare_dates(const void *one, const void *other)
     return a->email < b->email ? -1 : a->email > b->email;
 }
 
-/* Lists the newest STORE_SEARCH_MAX hits. Return: 0; -ENOMEM. */
-static int list_newest(const struct search *search, struct store_search *ret)
+/* Lists the newest STORE_SEARCH_MAX emails. */
+static void list_newest(const struct search *search, struct store_search *ret)
 {
-    GHashTableIter position;
-    gpointer email;
-    size_t len = 0;
-    _cleanup_free_ struct dated *dated = calloc(g_hash_table_size(search->found) + 1, sizeof(*dated));
-    uint32_t *emails = calloc(STORE_SEARCH_MAX, sizeof(*emails));
-    if (dated == NULL || emails == NULL) {
-        free(emails);
-        return -ENOMEM;
-    }
-    g_hash_table_iter_init(&position, search->found);
-    while (g_hash_table_iter_next(&position, &email, NULL)) {
-        struct email_view view = {.date_ms = 0};
-        store_get_email(search->store, GPOINTER_TO_UINT(email), &view);
-        dated[len++] = (struct dated){GPOINTER_TO_UINT(email), view.date_ms};
-    }
-    qsort(dated, len, sizeof(*dated), compare_dates);
-    *ret = (struct store_search){.emails = emails,
-                                 .len = MIN(len, (size_t)STORE_SEARCH_MAX),
-                                 .is_truncated = search->is_truncated || len > STORE_SEARCH_MAX,
+    GArray *found = search->found;
+    g_array_sort(found, compare_dates);
+    *ret = (struct store_search){.emails = g_new(uint32_t, STORE_SEARCH_MAX),
+                                 .len = MIN(found->len, (size_t)STORE_SEARCH_MAX),
+                                 .is_truncated = search->is_truncated || found->len > STORE_SEARCH_MAX,
                                  .is_service_asked = search->is_service_asked};
     for (size_t i = 0; i < ret->len; i++)
-        emails[i] = dated[i].email;
-    return 0;
+        ret->emails[i] = g_array_index(found, struct dated, i).email;
 }
 
 /* ---------------------------------------------------------------- the local index */
@@ -225,41 +180,27 @@ static bool process_pending(const struct search *search)
     return more == 0;
 }
 
-/* Returns false after the time-out. */
-static bool take_all_emails(struct search *search, GHashTable *hits)
+static void take_hit(void *context, uint32_t email)
 {
-    struct inbox_view inbox;
-    uint64_t inbox_position = 0;
-    struct email_view emails[EMAILS_AT_ONCE];
-    uint64_t positions[EMAILS_AT_ONCE];
-    size_t len;
-    search->taking = hits;
-    while (store_list_inboxes(search->store, inbox_position, &inbox, &inbox_position, 1) == 1) {
-        uint64_t position = 0;
-        while (!cancel_is_set(search->cancel) &&
-               (len = store_list_emails(search->store, inbox.number, position, emails, positions,
-                                        EMAILS_AT_ONCE)) > 0) {
-            position = positions[len - 1];
-            for (size_t i = 0; i < len; i++)
-                take_view(search, &emails[i]);
-        }
-    }
-    return !cancel_is_set(search->cancel);
+    struct search *search = context;
+    struct email_view view;
+    if (store_get_email(search->store, email, &view))
+        add_hit(search, email);
 }
 
-/* Returns false if some hits may be missing. */
-static bool find_locally(struct search *search, const struct search_query *texts, GHashTable *hits)
+static void take_possible_hit(void *context, uint32_t email)
 {
-    search->taking = hits;
-    return search_index_find(&search->store->cache, texts, take_hit, search, search->cancel) == 0;
+    struct search *search = context;
+    struct email_view view;
+    search->is_truncated |= matches_facts(search, email, &view);
 }
 
-/* Returns true if the query has terms for attachments, and an email that meets all other terms may have such
- * attachments: its content was not fetched, so its attachments are not known. */
-static bool may_have_attachment(struct search *search)
+/* Sets is_truncated if the query has terms for attachments, and an email that matches all other terms may
+ * have such attachments: its content was not fetched, so its attachments are not known. */
+static void find_unknown_attachments(struct search *search)
 {
-    g_autoptr(GHashTable) unread = g_hash_table_new(NULL, NULL);
-    struct search_query wanted = {.len = 0};
+    struct search_term terms[SEARCH_TERMS_MAX];
+    size_t len = 0;
     bool is_asked = false;
     for (size_t i = 0; i < search->query->len; i++) {
         struct search_term term = search->query->terms[i];
@@ -269,52 +210,49 @@ static bool may_have_attachment(struct search *search)
             term.kind = SEARCH_UNKNOWN_ATTACHMENT;
             is_asked = true;
         }
-        wanted.terms[wanted.len++] = term;
+        terms[len++] = term;
     }
-    return is_asked && (!find_locally(search, &wanted, unread) || g_hash_table_size(unread) > 0);
+    if (is_asked &&
+        search_index_find(&search->store->cache, terms, len, take_possible_hit, search, search->cancel) != 0)
+        search->is_truncated = true;
 }
 
 static void search_locally(struct search *search)
 {
-    bool needs_index = search->groups[0].len > 0;
+    const struct search_query *query = search->query;
+    bool needs_index = (search->wanted | search->unwanted) != 0;
     bool is_complete = !needs_index || process_pending(search);
-    for (size_t i = 0; i < search->groups_len; i++) {
-        const struct group *group = &search->groups[i];
-        struct search_query texts = {.len = group->len};
-        if (group->len == 0) {
-            is_complete &= take_all_emails(search, group->emails);
+    size_t end;
+    for (size_t i = 0; i < query->len; i = end) {
+        end = search_query_group_end(query, i);
+        if (search_term_is_fact(&query->terms[i]))
             continue;
-        }
-        memcpy(texts.terms, group->terms, group->len * sizeof(*group->terms));
-        is_complete &= find_locally(search, &texts, group->emails);
+        search->taking = group_of(query, i);
+        is_complete &= search_index_find(&search->store->cache, &query->terms[i], end - i, take_hit, search,
+                                         search->cancel) == 0;
     }
-    search->is_truncated |= !is_complete || may_have_attachment(search);
+    search->is_truncated |= !is_complete;
+    find_unknown_attachments(search);
 }
 
 /* ---------------------------------------------------------------- the service */
 
-/* Skips emails that are gone, or whose inbox is unknown or gone. */
+/* Skips emails whose inbox is unknown or gone. */
 static int take_record(void *context, struct email_record *record)
 {
     struct search *search = context;
     struct index *index = &search->store->index;
-    const struct email_entry *entry = NULL;
-    uint32_t email = NUMBER_NONE;
     bool has_inbox = record->inbox_id != NULL && record->inbox_id[0] != '\0';
-    pthread_rwlock_rdlock(&index->read_lock);
+    READ_GUARD(&index->read_lock);
     const struct inbox *inbox =
         has_inbox ? inbox_table_find_id(&index->inboxes, record->inbox_id) : index->inboxes.of_no_name;
-    bool is_listed = inbox != NULL && !inbox->row.is_gone;
-    if (is_listed) {
-        email = email_list_find_key(&inbox->emails, record->key);
-        entry = email_table_find(&index->emails, email);
-        is_listed = entry == NULL || !entry->is_gone;
-    }
-    if (is_listed && entry == NULL)
+    if (inbox == NULL || inbox->row.is_gone)
+        return 0;
+    uint32_t email = email_list_find_key(&inbox->emails, record->key);
+    if (email_table_find(&index->emails, email) != NULL)
+        add_hit(search, email);
+    else
         search->unknown_inbox = inbox->row.number;
-    pthread_rwlock_unlock(&index->read_lock);
-    if (is_listed && entry != NULL)
-        take_hit(search, email);
     return 0;
 }
 
@@ -386,8 +324,7 @@ static const char *only_inbox(struct search *search)
     const char *id = NULL;
     for (size_t i = 0; i < search->query->len; i++) {
         const struct search_term *term = &search->query->terms[i];
-        bool is_alone = !term->is_alternative && search_query_group_end(search->query, i) == i + 1;
-        if (term->kind == SEARCH_IN && is_alone)
+        if (term->kind == SEARCH_IN && is_alone(search->query, i))
             inboxes.terms[inboxes.len++] = *term;
     }
     while (inboxes.len > 0 && store_list_inboxes(search->store, position, &view, &position, 1) == 1) {
@@ -402,27 +339,25 @@ static const char *only_inbox(struct search *search)
 }
 
 struct word {
-    const struct search_term *term;
-    struct group *group;
+    const char *text;
+    uint64_t group;
+    bool is_alone; /* the group has no other term */
 };
 
 static int compare_lengths(const void *one, const void *other)
 {
-    size_t a = strlen(((const struct word *)one)->term->text);
-    size_t b = strlen(((const struct word *)other)->term->text);
+    size_t a = strlen(((const struct word *)one)->text);
+    size_t b = strlen(((const struct word *)other)->text);
     return a > b ? -1 : a < b;
 }
 
 /* Lists the words and phrases of the query, the longest first. Returns their number. */
-static size_t list_words(struct search *search, struct word ret_words[SEARCH_TERMS_MAX])
+static size_t list_words(const struct search_query *query, struct word ret_words[SEARCH_TERMS_MAX])
 {
     size_t len = 0;
-    for (size_t i = 0; i < search->groups_len; i++) {
-        struct group *group = &search->groups[i];
-        for (size_t j = 0; j < group->len; j++)
-            if (group->terms[j].kind == SEARCH_WORD)
-                ret_words[len++] = (struct word){&group->terms[j], group};
-    }
+    for (size_t i = 0; i < query->len; i++)
+        if (query->terms[i].kind == SEARCH_WORD)
+            ret_words[len++] = (struct word){query->terms[i].text, group_of(query, i), is_alone(query, i)};
     qsort(ret_words, len, sizeof(*ret_words), compare_lengths);
     return len;
 }
@@ -430,18 +365,18 @@ static size_t list_words(struct search *search, struct word ret_words[SEARCH_TER
 /* Adds the service's hits for one word to its group. Returns false if the service did not answer. */
 static bool request_word(struct search *search, const char *inbox_id, const struct word *word)
 {
-    struct email_query query = {
-        .inbox_id = inbox_id, .limit = STORE_SEARCH_MAX, .search_term = word->term->text};
+    struct email_query query = {.inbox_id = inbox_id, .limit = STORE_SEARCH_MAX, .search_term = word->text};
     unsigned int count;
-    search->taking = word->group->emails;
+    search->taking = word->group;
     enum service_outcome outcome = list_from_service(search, &query, take_record, &count);
     if (outcome == SERVICE_REJECTED) {
         query.limit = LIMIT_AFTER_REFUSAL;
         outcome = list_from_service(search, &query, take_record, &count);
     }
-    bool is_truncated = count >= query.limit;
-    word->group->is_open |= is_truncated;
-    search->is_truncated |= is_truncated;
+    if (count >= query.limit) {
+        search->open |= word->group;
+        search->is_truncated = true;
+    }
     return outcome == SERVICE_OK;
 }
 
@@ -453,12 +388,12 @@ static bool request_words(struct search *search, const struct word *words, size_
     for (size_t i = 0; i < len && is_answered; i++) {
         if (i < SERVICE_WORDS_MAX)
             is_answered = request_word(search, inbox_id, &words[i]);
-        else
-            words[i].group->is_open |= words[i].group->len == 1;
+        else if (words[i].is_alone)
+            search->open |= words[i].group;
     }
     /* A group can be passed over only if the service answered for the others. */
-    for (size_t i = 0; i < len && !is_answered; i++)
-        words[i].group->is_open = false;
+    if (!is_answered)
+        search->open = 0;
     return is_answered;
 }
 
@@ -482,7 +417,7 @@ static bool sync_unknown_inbox(struct search *search)
 static void search_service(struct search *search)
 {
     struct word words[SEARCH_TERMS_MAX];
-    size_t len = list_words(search, words);
+    size_t len = list_words(search->query, words);
     if (len == 0 || cancel_is_set(search->cancel) || !can_search(search))
         return;
     search->unknown_inbox = NUMBER_NONE;
@@ -502,7 +437,7 @@ static void search_within_timeout(void *context, struct cancel *cancel)
     search_locally(search);
     combine_groups(search);
     /* If the local hits alone exceed the maximum, the service can only exclude some of them. */
-    if (g_hash_table_size(search->found) <= STORE_SEARCH_MAX || search->has_unwanted) {
+    if (search->found->len <= STORE_SEARCH_MAX || search->unwanted != 0) {
         search_service(search);
         combine_groups(search);
     }
@@ -517,17 +452,19 @@ int store_search(struct store *store, const char *text, struct cancel *cancel, s
     int error = search_query_parse(text, clock_realtime_ms(clock), &query, &reason);
     if (error != 0)
         return error;
-    struct search search = {
-        .store = store, .query = &query, .inbox_names = g_hash_table_new_full(NULL, NULL, NULL, free)};
-    make_groups(&search);
+    struct search search = {.store = store,
+                            .query = &query,
+                            .matches = g_array_new(false, true, sizeof(uint64_t)),
+                            .inbox_names = g_hash_table_new_full(NULL, NULL, NULL, free),
+                            .found = g_array_new(false, false, sizeof(struct dated))};
+    read_groups(&search);
     error = bounded_call(clock, timeout_ms, cancel, search_within_timeout, &search);
     if (error == 0 && cancel_is_set(cancel))
         error = -EINTR;
     if (error == 0)
-        error = list_newest(&search, ret);
-    for (size_t i = 0; i < search.groups_len; i++)
-        g_hash_table_unref(search.groups[i].emails);
-    g_clear_pointer(&search.found, g_hash_table_unref);
+        list_newest(&search, ret);
+    g_array_unref(search.matches);
+    g_array_unref(search.found);
     g_hash_table_unref(search.inbox_names);
     search_query_release(&query);
     return error;

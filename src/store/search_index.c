@@ -144,7 +144,7 @@ enum {
 
 /* Quotes each term as an FTS5 string, in which only quotes have a meaning; terms have no quotes. A "*" after
  * the string turns its last word into a prefix. */
-static char *match_expression(const struct search_query *query)
+static char *match_expression(const struct search_term *terms, size_t len)
 {
     static const struct {
         const char *column;
@@ -159,10 +159,10 @@ static char *match_expression(const struct search_query *query)
         [SEARCH_UNKNOWN_ATTACHMENT] = {"attached : ", attached_unknown},
     };
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MATCH_MAX_BYTES);
-    for (size_t i = 0; i < query->len; i++) {
-        const struct search_term *term = &query->terms[i];
+    for (size_t i = 0; i < len; i++) {
+        const struct search_term *term = &terms[i];
         const char *word = kinds[term->kind].word;
-        bool continues_group = i + 1 < query->len && query->terms[i + 1].is_alternative;
+        bool continues_group = i + 1 < len && terms[i + 1].is_alternative;
         strbuf_appendf(&text, "%s%s\"%s\"%s%s",
                        i == 0                 ? "("
                        : term->is_alternative ? " OR "
@@ -178,12 +178,12 @@ static int check_cancel(void *cancel)
     return cancel_is_set(cancel) ? 1 : 0;
 }
 
-int search_index_find(struct cache *cache, const struct search_query *query, search_hit_sink sink,
+int search_index_find(struct cache *cache, const struct search_term *terms, size_t len, search_hit_sink sink,
                       void *context, struct cancel *cancel)
 {
     struct connection *connection = NULL;
     struct statement rows = {0};
-    _cleanup_free_ char *expression = match_expression(query);
+    _cleanup_free_ char *expression = match_expression(terms, len);
     if (expression == NULL)
         return -ENOMEM;
     int error = cache_report_error(cache, database_take_reader(cache->database, &connection));

@@ -40,10 +40,10 @@ int search_index_process_pending(struct cache *cache);
 /* Receives a hit. */
 typedef void (*search_hit_sink)(void *context, uint32_t email);
 
-/* Finds the emails that match at least one term of each group of the query, in no particular order. The query
- * has at least one term, and no facts. Ignores is_negated. May be called from any thread. Return: 0;
- * -EINTR when `cancel` was set; -errno when the cache cannot be read. */
-int search_index_find(struct cache *cache, const struct search_query *query, search_hit_sink sink,
+/* Finds the emails that match at least one term of each group, in no particular order. There is at least one
+ * term; none is a fact, and the first is no alternative. Ignores is_negated. May be called from any thread.
+ * Return: 0; -EINTR when `cancel` was set; -errno when the cache cannot be read. */
+int search_index_find(struct cache *cache, const struct search_term *terms, size_t len, search_hit_sink sink,
                       void *context, struct cancel *cancel);
 
 #endif

@@ -43,6 +43,7 @@ struct email_view {
     uint64_t record;     /* number of the record; a changed record has a new number */
     int64_t date_ms;     /* mtime: the record's date or, without one, when it was first seen */
     int64_t seen_ms;     /* ctime: when this content was first seen */
+    bool is_gone;        /* the inbox does not hold the email now */
     bool is_quarantined; /* rules or checks of the inbox hold the email back (store_list_quarantined()) */
 };
 

@@ -98,7 +98,7 @@ static const char *find(struct fixture *fixture, const char *text)
     struct search_query query;
     strbuf_clear(&fixture->found);
     parse(text, &query);
-    assert_int_equal(search_index_find(&fixture->cache, &query, take, fixture, NULL), 0);
+    assert_int_equal(search_index_find(&fixture->cache, query.terms, query.len, take, fixture, NULL), 0);
     search_query_release(&query);
     return strbuf_str(&fixture->found);
 }
@@ -327,7 +327,7 @@ TEST_WITH(a_cancelled_search_ends, set_up, tear_down)
     cancel_init(&cancel);
     cancel_set(&cancel);
     parse("many", &query);
-    assert_int_equal(search_index_find(&fixture->cache, &query, take, fixture, &cancel), -EINTR);
+    assert_int_equal(search_index_find(&fixture->cache, query.terms, query.len, take, fixture, &cancel), -EINTR);
     cancel_release(&cancel);
     search_query_release(&query);
 }
