@@ -22,7 +22,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
-#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,8 +45,7 @@ enum {
     UIDS_AT_ONCE = 1000,
     LOCAL_MAX = 64, /* local files in one folder */
     BOX_LINKS = 5,  /* a Maildir's name, ".", and ".." of cur, new and tmp: programs count folders by this */
-    UIDVALIDITY_SIZE = 32,               /* size of the text, with its NUL */
-    LOCAL_PATH_SIZE = 64 + NAME_MAX + 1, /* "files", the inbox, the name of a file */
+    UIDVALIDITY_SIZE = 32, /* size of the text, with its NUL */
 };
 
 static const char uidvalidity_name[] = ".uidvalidity";
@@ -326,40 +324,37 @@ static struct maildir_name maildir_name_of(const struct maildir_mail *mail)
 /* A folder in which notmuch(1) makes its index. */
 static const char notmuch_name[] = ".notmuch";
 
+static bool holds_local(uint64_t folder)
+{
+    return is_box(folder) || node_kind(folder) == NODE_MAILDIRS;
+}
+
 /* Returns true if the folder can have a local file of this name. */
 static bool is_local(uint64_t folder, const char *name)
 {
-    return (is_box(folder) || node_kind(folder) == NODE_MAILDIRS) && strcmp(name, uidvalidity_name) != 0 &&
+    return holds_local(folder) && strcmp(name, uidvalidity_name) != 0 &&
            (name[0] == '.' || strncmp(name, "dovecot", 7) == 0);
 }
 
-/* Writes the path of a local file, from `root` of struct maildir, or if `name` is "", the path of the folder
- * on the disk that has the local files. The folder is named after the inbox's id, since numbers change with
- * each mount. Return: 0 or -ENOENT. */
-static int local_path(const struct tree *tree, uint64_t folder, const char *name,
-                      char ret_path[LOCAL_PATH_SIZE])
+/* Opens the folder on the disk that has the local files of a folder, or makes it if `is_made`. It is named
+ * after the inbox's id, since numbers change with each mount. Return: 0; -ENOENT when there is none; another
+ * -errno. */
+static int open_local(const struct tree *tree, uint64_t folder, bool is_made, DIR **ret_dir)
 {
     struct inbox_view inbox;
     char digest[65] = "all";
+    char path[64];
     if (is_box(folder)) {
         if (!store_get_inbox(tree->store, inbox_of(folder), &inbox))
             return -ENOENT;
         hash_sha256(inbox.id, strlen(inbox.id), digest);
     }
-    snprintf(ret_path, LOCAL_PATH_SIZE, "files/%.32s%s%s", digest, name[0] != '\0' ? "/" : "", name);
-    return 0;
-}
-
-/* Opens the folder on the disk that has the local files; NULL if `folder` cannot have any, or never had one.
- * Return: 0 or -errno. */
-static int open_local(const struct tree *tree, uint64_t folder, DIR **ret_dir)
-{
-    char path[LOCAL_PATH_SIZE];
-    *ret_dir = NULL;
-    if (!is_local(folder, ".") || local_path(tree, folder, "", path) != 0)
-        return 0;
+    snprintf(path, sizeof(path), "files/%.32s", digest);
+    _cleanup_close_ int made_fd = is_made ? file_open_dir(tree->maildir->dir_fd, path) : -1;
+    if (is_made && made_fd < 0)
+        return made_fd;
     *ret_dir = file_opendirat(tree->maildir->dir_fd, path);
-    return *ret_dir != NULL || errno == ENOENT ? 0 : -errno;
+    return *ret_dir != NULL ? 0 : -errno;
 }
 
 /* Returns the next local file of a folder that open_local() opened, or NULL. */
@@ -412,9 +407,9 @@ static int lookup_message(struct tree *tree, const struct tree_caller *caller, u
 
 static int lookup_local(struct tree *tree, uint64_t folder, const char *name, struct tree_entry *ret)
 {
-    char path[LOCAL_PATH_SIZE];
-    int error = local_path(tree, folder, name, path);
-    return error != 0 ? error : draft_lookup_in(tree, tree->maildir->dir_fd, path, ret);
+    _cleanup_closedir_ DIR *dir = NULL;
+    int error = open_local(tree, folder, false, &dir);
+    return error != 0 ? error : draft_lookup_in(tree, dirfd(dir), name, ret);
 }
 
 static int lookup_in_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
@@ -498,53 +493,44 @@ static int lookup_announced(struct tree *tree, const struct tree_caller *caller,
 
 /* ---------------------------------------------------------------- names made */
 
-/* Writes the path of a local file that is to be made, and makes its folder on the disk. `is_added`: the file
- * replaces no other. Return: 0; -ENOSPC when it is added to LOCAL_MAX others; another -errno. */
-static int prepare_local(const struct tree *tree, uint64_t folder, const char *name, bool is_added,
-                         char ret_path[LOCAL_PATH_SIZE])
+/* Opens the folder on the disk, or makes it, for one more local file. Return: 0; -ENOSPC when there are
+ * LOCAL_MAX; another -errno. */
+static int open_local_to_add(const struct tree *tree, uint64_t folder, DIR **ret_dir)
 {
-    _cleanup_closedir_ DIR *dir = NULL;
     size_t files = 0;
-    int error = open_local(tree, folder, &dir);
-    while (is_added && next_local(dir) != NULL)
+    int error = open_local(tree, folder, true, ret_dir);
+    while (error == 0 && next_local(*ret_dir) != NULL)
         files++;
-    if (error == 0)
-        error = files < LOCAL_MAX ? local_path(tree, folder, "", ret_path) : -ENOSPC;
-    if (error != 0)
-        return error;
-    _cleanup_close_ int fd = file_open_dir(tree->maildir->dir_fd, ret_path);
-    return fd < 0 ? fd : local_path(tree, folder, name, ret_path);
+    return files < LOCAL_MAX ? error : -ENOSPC;
 }
 
 static int make_local_dir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                           const char *name, const struct tree_new_entry *what, struct tree_entry *ret)
 {
-    char path[LOCAL_PATH_SIZE];
+    _cleanup_closedir_ DIR *dir = NULL;
     if (!S_ISDIR(what->mode) || !is_local(folder, name) || strcmp(name, notmuch_name) != 0)
         return -EPERM;
-    int error = prepare_local(tree, folder, name, true, path);
+    int error = open_local_to_add(tree, folder, &dir);
     if (error != 0)
         return error;
-    if (mkdirat(tree->maildir->dir_fd, path, what->mode & 0700) != 0)
+    if (mkdirat(dirfd(dir), name, what->mode & 0700) != 0)
         return -errno;
-    return lookup_local(tree, folder, name, ret);
+    return draft_lookup_in(tree, dirfd(dir), name, ret);
 }
 
 static int create_local(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                         const char *name, mode_t mode, int flags, struct tree_entry *ret_entry,
                         struct tree_handle **ret_handle)
 {
-    char path[LOCAL_PATH_SIZE];
+    _cleanup_closedir_ DIR *dir = NULL;
     /* A program creates a file in tmp to deliver mail. IMAP servers pass EDQUOT to their clients, but treat
      * other errors as defects. */
     if (node_kind(folder) == NODE_MAILDIR && part_of(folder) == MAILDIR_PART_TMP)
         return -EDQUOT;
     if (!is_local(folder, name))
         return -EPERM;
-    int error = prepare_local(tree, folder, name, true, path);
-    return error != 0
-               ? error
-               : draft_create_in(tree, tree->maildir->dir_fd, path, mode, flags, ret_entry, ret_handle);
+    int error = open_local_to_add(tree, folder, &dir);
+    return error != 0 ? error : draft_create_in(tree, dirfd(dir), name, mode, flags, ret_entry, ret_handle);
 }
 
 /* ---------------------------------------------------------------- removals and renames */
@@ -590,32 +576,27 @@ static int mark_message(struct tree *tree, uint64_t folder, const char *name, ui
 static int unlink_in_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                              const char *name)
 {
-    char path[LOCAL_PATH_SIZE];
+    _cleanup_closedir_ DIR *dir = NULL;
     if (holds_messages(folder))
         return remove_message(tree, folder, name);
     if (!is_local(folder, name))
         return -EPERM;
-    int error = local_path(tree, folder, name, path);
-    if (error == 0 && unlinkat(tree->maildir->dir_fd, path, 0) != 0)
+    int error = open_local(tree, folder, false, &dir);
+    if (error == 0 && unlinkat(dirfd(dir), name, 0) != 0)
         error = -errno;
     return error;
 }
 
-static int rename_local(struct tree *tree, uint64_t parent, const char *name, uint64_t new_parent,
+static int rename_local(struct tree *tree, uint64_t folder, const char *name, uint64_t new_folder,
                         const char *new_name, unsigned int flags)
 {
-    int dir_fd = tree->maildir->dir_fd;
-    char path[LOCAL_PATH_SIZE];
-    char new_path[LOCAL_PATH_SIZE];
-    struct stat stat;
-    int error = local_path(tree, parent, name, path);
+    _cleanup_closedir_ DIR *dir = NULL;
+    _cleanup_closedir_ DIR *new_dir = NULL;
+    int error = open_local(tree, folder, false, &dir);
     if (error == 0)
-        error = local_path(tree, new_parent, new_name, new_path);
-    if (error != 0)
-        return error;
-    bool is_added = parent != new_parent && fstatat(dir_fd, new_path, &stat, AT_SYMLINK_NOFOLLOW) != 0;
-    error = prepare_local(tree, new_parent, new_name, is_added, new_path);
-    if (error == 0 && renameat2(dir_fd, path, dir_fd, new_path, flags) != 0)
+        error = folder == new_folder ? open_local(tree, folder, false, &new_dir)
+                                     : open_local_to_add(tree, new_folder, &new_dir);
+    if (error == 0 && renameat2(dirfd(dir), name, dirfd(new_dir), new_name, flags) != 0)
         error = -errno;
     return error;
 }
@@ -636,14 +617,15 @@ static int rename_into_maildir(struct tree *tree, const struct tree_caller *call
 static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
 {
     struct tree *tree = dir->base.tree;
+    DIR *local = NULL;
     int error = node_kind(dir->ino) == NODE_MAILDIR ? refresh_memory(tree, inbox_of(dir->ino)) : 0;
     if (error != 0)
         return error;
     dir->base.caching = holds_messages(dir->ino) ? TREE_CACHE_LASTING : TREE_CACHE_OPEN;
-    DIR *local;
-    error = open_local(tree, dir->ino, &local);
+    if (holds_local(dir->ino))
+        error = open_local(tree, dir->ino, false, &local);
     dir->state = local;
-    return error;
+    return error == -ENOENT ? 0 : error;
 }
 
 static void release_maildir_dir(struct tree_dir *dir)
