@@ -28,38 +28,27 @@ static int64_t shown_epoch(int64_t epoch)
 
 void maildir_name_format(const struct maildir_name *name, char ret_text[MAILDIR_NAME_SIZE])
 {
-    char hex[2 * MAILDIR_ID_BYTES + 1];
-    for (size_t i = 0; i < MAILDIR_ID_BYTES; i++)
-        snprintf(hex + 2 * i, 3, "%02x", name->id[i]);
-    int len = snprintf(ret_text, MAILDIR_NAME_SIZE, "%" PRId64 ".%s.inboxfs,U=%" PRIu32,
-                       shown_epoch(name->epoch), hex, name->uid);
+    int len = snprintf(ret_text, MAILDIR_NAME_SIZE, "%" PRId64 ".%016" PRIx64 "%s%" PRIu32,
+                       shown_epoch(name->epoch), name->id, host, name->uid);
     if (!name->has_info)
         return;
-    memcpy(ret_text + len, info, sizeof(info));
+    char *to = stpcpy(ret_text + len, info);
     /* Maildir wants flags in the order of ASCII, which is that of `letters`. */
-    char *to = ret_text + len + strlen(info);
     for (int i = 0; i < MAILDIR_LETTERS; i++)
         if ((name->flags >> i & 1) != 0)
             *to++ = letters[i];
     *to = '\0';
 }
 
-/* Formats the parsed name again for a comparison, to refuse numbers with a sign or leading zeros. */
+/* Reads numbers as far as there are any, and formats them again: only a text that begins so is a name. */
 bool maildir_name_parse(const char *text, struct maildir_name *ret)
 {
     char again[MAILDIR_NAME_SIZE];
     char *end = NULL;
     struct maildir_name name = {.epoch = g_ascii_strtoll(text, &end, 10)};
-    const char *id = end + (*end == '.');
-    if (strspn(id, "0123456789abcdef") != 2 * sizeof(name.id))
-        return false;
-    for (size_t i = 0; i < sizeof(name.id); i++)
-        name.id[i] =
-            (unsigned char)(g_ascii_xdigit_value(id[2 * i]) << 4 | g_ascii_xdigit_value(id[2 * i + 1]));
-    const char *after = id + 2 * sizeof(name.id);
-    if (!g_str_has_prefix(after, host))
-        return false;
-    name.uid = (uint32_t)g_ascii_strtoull(after + strlen(host), NULL, 10);
+    name.id = g_ascii_strtoull(end + (*end == '.'), &end, 16);
+    if (g_str_has_prefix(end, host))
+        name.uid = (uint32_t)g_ascii_strtoull(end + strlen(host), NULL, 10);
     maildir_name_format(&name, again);
     if (name.uid == 0 || !g_str_has_prefix(text, again))
         return false;
@@ -79,6 +68,5 @@ bool maildir_name_parse(const char *text, struct maildir_name *ret)
 
 bool maildir_name_is_same_message(const struct maildir_name *a, const struct maildir_name *b)
 {
-    return a->uid == b->uid && shown_epoch(a->epoch) == shown_epoch(b->epoch) &&
-           memcmp(a->id, b->id, sizeof(a->id)) == 0;
+    return a->uid == b->uid && a->id == b->id && shown_epoch(a->epoch) == shown_epoch(b->epoch);
 }

@@ -14,17 +14,16 @@
 
 enum {
     MAILDIR_LETTERS = 52,
-    MAILDIR_ID_BYTES = 8,   /* length of a digest of the email's id, which names show in hexadecimal */
     MAILDIR_NAME_SIZE = 128 /* memory for any name made here, with its NUL */
 };
 
 /* The parts of a name. */
 struct maildir_name {
-    int64_t epoch; /* seconds since 1970; when formatted, clamped to the range from 0 to 999999999999 */
-    unsigned char id[MAILDIR_ID_BYTES];
-    uint32_t uid;   /* never 0 */
-    bool has_info;  /* ":2," follows, with or without flags */
+    int64_t epoch;  /* seconds since 1970; when formatted, clamped to the range from 0 to 999999999999 */
+    uint64_t id;    /* the beginning of a digest of the email's id, which names show in hexadecimal */
     uint64_t flags; /* 0 if has_info is false */
+    uint32_t uid;   /* the U number; never 0 */
+    bool has_info;  /* ":2," follows, with or without flags */
 };
 
 /* Returns the bit of a letter; 0 for any other character. */

@@ -33,7 +33,6 @@ struct maildir_box {
     GPtrArray *mails;      /* struct maildir_mail; U number n has index n - 1; NULL if not used */
     GHashTable *by_email;  /* messages by maildir_mail.email, unless NUMBER_NONE */
     GHashTable *by_digest; /* a set of all messages; a struct maildir_mail begins with its digest */
-    uint32_t present[MAILDIR_FOLDERS]; /* how many messages are shown */
     int64_t changed_ns[MAILDIR_FOLDERS];
     uint64_t changes; /* counts calls of maildir_memory_mark_stale(); 1 at first */
     uint64_t synced;  /* `changes` before the last sync */
@@ -100,19 +99,17 @@ static void box_bind(struct maildir_box *box, struct maildir_mail *mail, uint32_
 /* Adds a message, or replaces the one with the same U number. */
 static void box_put(struct maildir_box *box, const struct maildir_mail *mail)
 {
-    struct maildir_mail *known = find_uid(box, mail->uid);
+    uint32_t uid = mail->name.uid;
+    struct maildir_mail *known = find_uid(box, uid);
     if (known == NULL) {
         known = g_new(struct maildir_mail, 1);
-        *known = *mail;
-        if (mail->uid > box->mails->len)
-            g_ptr_array_set_size(box->mails, (gint)mail->uid);
-        g_ptr_array_index(box->mails, mail->uid - 1) = known;
+        memcpy(known->digest, mail->digest, sizeof(known->digest));
         g_hash_table_add(box->by_digest, known);
-    } else {
-        box->present[known->folder] -= is_shown(known);
-        *known = *mail;
+        if (uid > box->mails->len)
+            g_ptr_array_set_size(box->mails, (gint)uid);
+        g_ptr_array_index(box->mails, uid - 1) = known;
     }
-    box->present[mail->folder] += is_shown(mail);
+    *known = *mail;
     box_bind(box, known, mail->email);
 }
 
@@ -174,11 +171,12 @@ enum mail_bit {
 
 static int put_mail(struct connection *writer, const struct maildir_box *box, const struct maildir_mail *mail)
 {
-    int64_t bits = (mail->has_info ? MAIL_HAS_INFO : 0) | (mail->is_gone ? MAIL_IS_GONE : 0) |
+    const struct maildir_name *name = &mail->name;
+    int64_t bits = (name->has_info ? MAIL_HAS_INFO : 0) | (mail->is_gone ? MAIL_IS_GONE : 0) |
                    (mail->is_removed ? MAIL_IS_REMOVED : 0);
     return query_execute(writer, "INSERT OR REPLACE INTO mail VALUES (?, ?, ?, ?, ?, ?, ?, ?)", "iibiiiii",
-                         (int64_t)box->number, (int64_t)mail->uid, (const void *)mail->digest,
-                         sizeof(mail->digest), mail->epoch_s, mail->size, (int64_t)mail->flags,
+                         (int64_t)box->number, (int64_t)name->uid, (const void *)mail->digest,
+                         sizeof(mail->digest), name->epoch, mail->size, (int64_t)name->flags,
                          (int64_t)mail->folder, bits);
 }
 
@@ -217,7 +215,7 @@ static int change_mails(struct maildir_memory *memory, struct maildir_box *box,
     int64_t changed_ns[MAILDIR_FOLDERS];
     bool is_touched[MAILDIR_FOLDERS] = {false};
     for (size_t i = 0; i < len; i++) {
-        const struct maildir_mail *known = find_uid(box, mails[i].uid);
+        const struct maildir_mail *known = find_uid(box, mails[i].name.uid);
         is_touched[mails[i].folder] |= is_shown(&mails[i]);
         if (is_shown(known))
             is_touched[known->folder] = true;
@@ -252,6 +250,14 @@ static struct maildir_box *load_box(struct maildir_memory *memory, sqlite3_stmt 
     return box;
 }
 
+/* Returns the part of a digest that names have. */
+static uint64_t id_of(const unsigned char digest[MAILDIR_DIGEST_BYTES])
+{
+    uint64_t id;
+    memcpy(&id, digest, sizeof(id));
+    return GUINT64_FROM_BE(id);
+}
+
 static int load_mail(struct maildir_box *box, sqlite3_stmt *row)
 {
     int64_t uid = sqlite3_column_int64(row, 5);
@@ -259,13 +265,13 @@ static int load_mail(struct maildir_box *box, sqlite3_stmt *row)
     int64_t folder = sqlite3_column_int64(row, 10);
     int64_t bits = sqlite3_column_int64(row, 11);
     struct maildir_mail mail = {
-        .epoch_s = sqlite3_column_int64(row, 7),
+        .name = {.epoch = sqlite3_column_int64(row, 7),
+                 .flags = (uint64_t)sqlite3_column_int64(row, 9),
+                 .uid = (uint32_t)uid,
+                 .has_info = (bits & MAIL_HAS_INFO) != 0},
         .size = sqlite3_column_int64(row, 8),
-        .flags = (uint64_t)sqlite3_column_int64(row, 9),
-        .uid = (uint32_t)uid,
         .email = NUMBER_NONE,
         .folder = (uint8_t)folder,
-        .has_info = (bits & MAIL_HAS_INFO) != 0,
         .is_gone = (bits & MAIL_IS_GONE) != 0,
         .is_removed = (bits & MAIL_IS_REMOVED) != 0,
     };
@@ -273,6 +279,7 @@ static int load_mail(struct maildir_box *box, sqlite3_stmt *row)
         digest == NULL || sqlite3_column_bytes(row, 6) != MAILDIR_DIGEST_BYTES)
         return -EUCLEAN;
     memcpy(mail.digest, digest, sizeof(mail.digest));
+    mail.name.id = id_of(mail.digest);
     box_put(box, &mail);
     return 0;
 }
@@ -426,6 +433,19 @@ bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, ui
     return copy_mail(find_email(find_box(memory, inbox), email), ret);
 }
 
+bool maildir_memory_find_next(struct maildir_memory *memory, uint32_t inbox, enum maildir_folder folder,
+                              uint32_t uid, struct maildir_mail *ret)
+{
+    READ_GUARD(&memory->read_lock);
+    const struct maildir_box *box = find_box(memory, inbox);
+    while (box != NULL && uid < box->mails->len) {
+        const struct maildir_mail *mail = find_uid(box, ++uid);
+        if (is_shown(mail) && mail->folder == folder)
+            return copy_mail(mail, ret);
+    }
+    return false;
+}
+
 bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, struct maildir_state *ret)
 {
     READ_GUARD(&memory->read_lock);
@@ -437,7 +457,6 @@ bool maildir_memory_get_state(struct maildir_memory *memory, uint32_t inbox, str
                                   .is_stale = box->synced != box->changes,
                                   .changes = box->changes};
     memcpy(ret->changed_ns, box->changed_ns, sizeof(ret->changed_ns));
-    memcpy(ret->present, box->present, sizeof(ret->present));
     return true;
 }
 
@@ -451,14 +470,14 @@ void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox)
         box->changes++;
 }
 
-static void make_digest(const char *id, unsigned char ret_digest[MAILDIR_DIGEST_BYTES])
+static void digest_id(const char *id, unsigned char ret_digest[MAILDIR_DIGEST_BYTES])
 {
-    char hex[65];
-    hash_sha256(id, strlen(id), hex);
-    for (size_t i = 0; i < MAILDIR_DIGEST_BYTES; i++) {
-        const char byte[] = {hex[2 * i], hex[2 * i + 1], '\0'};
-        ret_digest[i] = (unsigned char)strtoul(byte, NULL, 16);
-    }
+    g_autoptr(GChecksum) checksum = g_checksum_new(G_CHECKSUM_SHA256);
+    unsigned char digest[32];
+    gsize len = sizeof(digest);
+    g_checksum_update(checksum, (const guchar *)id, (gssize)strlen(id));
+    g_checksum_get_digest(checksum, digest, &len);
+    memcpy(ret_digest, digest, MAILDIR_DIGEST_BYTES);
 }
 
 /* Adds the new value of a message that arrived or returned to `changed`, and counts it in *added if it
@@ -468,16 +487,17 @@ static void plan_sighting(struct maildir_memory *memory, struct maildir_box *box
                           uint32_t *added)
 {
     struct maildir_mail *known = find_email(box, sighting->email);
-    struct maildir_mail mail = {.epoch_s = sighting->epoch_s, .size = -1, .email = sighting->email};
+    struct maildir_mail mail = {
+        .name = {.epoch = sighting->epoch_s}, .size = -1, .email = sighting->email, .folder = MAILDIR_NEW};
     if (known == NULL && sighting->id == NULL)
         return;
     if (known == NULL) {
-        make_digest(sighting->id, mail.digest);
+        digest_id(sighting->id, mail.digest);
         known = g_hash_table_lookup(box->by_digest, mail.digest);
     }
     if (known == NULL) {
-        mail.uid = box->mails->len + ++*added;
-        mail.folder = MAILDIR_NEW;
+        mail.name.id = id_of(mail.digest);
+        mail.name.uid = box->mails->len + ++*added;
         g_array_append_val(changed, mail);
         return;
     }
@@ -485,7 +505,7 @@ static void plan_sighting(struct maildir_memory *memory, struct maildir_box *box
         WRITE_GUARD(&memory->read_lock);
         box_bind(box, known, sighting->email);
     }
-    is_seen[known->uid - 1] = 1;
+    is_seen[known->name.uid - 1] = 1;
     if (known->is_gone) {
         mail = *known;
         mail.is_gone = false;
@@ -534,22 +554,28 @@ int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, uint64_t 
 
 /* ---------------------------------------------------------------- marking */
 
-int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
-                        const struct maildir_mark *mark)
+int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, enum maildir_folder folder,
+                        const struct maildir_name *name)
 {
+    struct maildir_mail mail;
     LOCK_GUARD(&memory->write_lock);
     struct maildir_box *box = find_box(memory, inbox);
-    const struct maildir_mail *known = find_uid(box, uid);
-    if (!is_shown(known))
+    if (!copy_mail(find_uid(box, name->uid), &mail) || !maildir_mail_is_shown(&mail))
         return -ENOENT;
-    struct maildir_mail mail = *known;
-    if (mark != NULL) {
-        mail.folder = (uint8_t)mark->folder;
-        mail.has_info = mark->has_info;
-        mail.flags = mark->flags;
-    } else {
-        mail.is_removed = true;
-    }
+    mail.folder = (uint8_t)folder;
+    mail.name.has_info = name->has_info;
+    mail.name.flags = name->flags;
+    return change_mails(memory, box, &mail, 1, now_ns(memory));
+}
+
+int maildir_memory_remove(struct maildir_memory *memory, uint32_t inbox, uint32_t uid)
+{
+    struct maildir_mail mail;
+    LOCK_GUARD(&memory->write_lock);
+    struct maildir_box *box = find_box(memory, inbox);
+    if (!copy_mail(find_uid(box, uid), &mail) || !maildir_mail_is_shown(&mail))
+        return -ENOENT;
+    mail.is_removed = true;
     return change_mails(memory, box, &mail, 1, now_ns(memory));
 }
 

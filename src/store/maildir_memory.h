@@ -26,6 +26,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "mail/maildir_name.h"
 #include "store/store.h"
 
 enum {
@@ -41,13 +42,10 @@ enum maildir_folder {
 
 struct maildir_mail {
     unsigned char digest[MAILDIR_DIGEST_BYTES]; /* digest of the email's id */
-    int64_t epoch_s;                            /* the email's date when it was first seen */
+    struct maildir_name name;                   /* its epoch is the email's date when it was first seen */
     int64_t size;                               /* bytes of the raw message; -1 if not known yet */
-    uint64_t flags;                             /* maildir_name.h */
-    uint32_t uid;                               /* the U number */
-    uint32_t email; /* the email's number in the store; NUMBER_NONE before its sync in this mount */
-    uint8_t folder; /* enum maildir_folder */
-    bool has_info;
+    uint32_t email;  /* the email's number in the store; NUMBER_NONE before its sync in this mount */
+    uint8_t folder;  /* enum maildir_folder */
     bool is_gone;    /* the inbox does not hold the email now */
     bool is_removed; /* a user removed the message from the Maildir, permanently */
 };
@@ -85,10 +83,14 @@ bool maildir_memory_find_uid(struct maildir_memory *memory, uint32_t inbox, uint
 bool maildir_memory_find_email(struct maildir_memory *memory, uint32_t inbox, uint32_t email,
                                struct maildir_mail *ret);
 
+/* Copies the message that the folder shows with the lowest U number above `uid`. Returns false if there is
+ * none. */
+bool maildir_memory_find_next(struct maildir_memory *memory, uint32_t inbox, enum maildir_folder folder,
+                              uint32_t uid, struct maildir_mail *ret);
+
 struct maildir_state {
     uint32_t uidvalidity;
-    uint32_t uid_max;                  /* the highest U number */
-    uint32_t present[MAILDIR_FOLDERS]; /* how many messages are shown, as of the last sync */
+    uint32_t uid_max; /* the highest U number */
     int64_t changed_ns[MAILDIR_FOLDERS];
     bool is_stale;    /* the inbox may have changed since the last maildir_memory_sync() */
     uint64_t changes; /* for the next maildir_memory_sync() */
@@ -108,16 +110,14 @@ void maildir_memory_mark_stale(struct maildir_memory *memory, uint32_t inbox);
 int maildir_memory_sync(struct maildir_memory *memory, uint32_t inbox, uint64_t changes,
                         const struct maildir_sighting *seen, size_t seen_len, int64_t arrived_ns);
 
-struct maildir_mark {
-    enum maildir_folder folder;
-    bool has_info;
-    uint64_t flags;
-};
-/* Durably sets the folder and the flags of a message or, if `mark` is NULL, removes it permanently (waits
- * for the disk). Return: 0; -ENOENT when the message is not shown; -errno of the database. After an error
- * nothing has changed. */
-int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, uint32_t uid,
-                        const struct maildir_mark *mark);
+/* Durably moves the message with the U number of `name` into the folder, and gives it the flags of `name`
+ * (waits for the disk). Return: 0; -ENOENT when the message is not shown; -errno of the database. After an
+ * error nothing has changed. */
+int maildir_memory_mark(struct maildir_memory *memory, uint32_t inbox, enum maildir_folder folder,
+                        const struct maildir_name *name);
+
+/* Durably removes a message, permanently. Otherwise like maildir_memory_mark(). */
+int maildir_memory_remove(struct maildir_memory *memory, uint32_t inbox, uint32_t uid);
 
 /* Sets the size of a message. Sizes are written with the next change, or 256 at a time (waits for the disk):
  * a transaction for each would cost more than fetching some sizes again after a kill. */

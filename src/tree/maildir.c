@@ -60,20 +60,19 @@ struct maildir {
 
 /* The number of a NODE_MAILDIR inode has this in its low two bits, and above it the store's inbox number. */
 enum maildir_part {
-    MAILDIR_PART_BOX,
-    MAILDIR_PART_CUR,
-    MAILDIR_PART_NEW,
+    MAILDIR_PART_NEW = MAILDIR_NEW,
+    MAILDIR_PART_CUR = MAILDIR_CUR,
     MAILDIR_PART_TMP,
+    MAILDIR_PART_BOX,
 };
 
 enum {
     PART_BITS = 2
 };
 
-static const char *const part_names[] = {[MAILDIR_PART_BOX] = "",
-                                         [MAILDIR_PART_CUR] = "cur",
-                                         [MAILDIR_PART_NEW] = "new",
-                                         [MAILDIR_PART_TMP] = "tmp"};
+/* The folders in a Maildir. */
+static const char *const part_names[] = {
+    [MAILDIR_PART_NEW] = "new", [MAILDIR_PART_CUR] = "cur", [MAILDIR_PART_TMP] = "tmp"};
 
 static uint64_t part_ino(uint32_t inbox, enum maildir_part part)
 {
@@ -98,14 +97,13 @@ static bool is_box(uint64_t ino)
 
 static bool holds_messages(uint64_t ino)
 {
-    return node_kind(ino) == NODE_MAILDIR &&
-           (part_of(ino) == MAILDIR_PART_CUR || part_of(ino) == MAILDIR_PART_NEW);
+    return node_kind(ino) == NODE_MAILDIR && (unsigned int)part_of(ino) < MAILDIR_FOLDERS;
 }
 
 /* `ino` must be that of cur or new. */
 static enum maildir_folder folder_of(uint64_t ino)
 {
-    return part_of(ino) == MAILDIR_PART_CUR ? MAILDIR_CUR : MAILDIR_NEW;
+    return (enum maildir_folder)part_of(ino);
 }
 
 static int init_maildir(struct tree *tree, int state_dir_fd)
@@ -190,21 +188,20 @@ static int sync_memory(struct tree *tree, const struct inbox_view *inbox, uint64
                                inbox->changed_ms * NS_PER_MS);
 }
 
-/* If the inbox changed, updates the memory, and waits for the disk. */
-static int refresh_memory(struct tree *tree, uint32_t inbox)
+/* Gets the inbox and, if the inbox changed, updates the memory, which waits for the disk. */
+static int refresh_memory(struct tree *tree, uint32_t inbox, struct inbox_view *ret)
 {
     struct maildir_memory *memory = tree->maildir->memory;
-    struct inbox_view view;
     struct maildir_state state;
+    if (!store_get_inbox(tree->store, inbox, ret))
+        return -ENOENT;
     if (maildir_memory_get_state(memory, inbox, &state) && !state.is_stale)
         return 0;
-    if (!store_get_inbox(tree->store, inbox, &view))
-        return -ENOENT;
     pthread_mutex_lock(&tree->maildir->sync_lock);
-    int error = maildir_memory_add_inbox(memory, inbox, view.id);
+    int error = maildir_memory_add_inbox(memory, inbox, ret->id);
     bool is_stale = error == 0 && maildir_memory_get_state(memory, inbox, &state) && state.is_stale;
     if (is_stale)
-        error = sync_memory(tree, &view, state.changes);
+        error = sync_memory(tree, ret, state.changes);
     pthread_mutex_unlock(&tree->maildir->sync_lock);
     if (is_stale)
         notify_messages_changed(tree, inbox);
@@ -213,21 +210,16 @@ static int refresh_memory(struct tree *tree, uint32_t inbox)
 
 /* ---------------------------------------------------------------- entries */
 
-static struct timespec timespec_of_ns(int64_t ns)
-{
-    return (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
-}
-
-static int64_t changed_ns(struct tree *tree, const struct inbox_view *inbox, enum maildir_part part)
+static struct timespec changed_at(struct tree *tree, const struct inbox_view *inbox, enum maildir_part part)
 {
     struct maildir_state state = {.uidvalidity = 0};
+    int64_t ns = part == MAILDIR_PART_BOX ? inbox->record_ms * NS_PER_MS : 0;
     maildir_memory_get_state(tree->maildir->memory, inbox->number, &state);
-    int64_t ns = 0;
-    if (part == MAILDIR_PART_BOX)
-        ns = inbox->record_ms * NS_PER_MS;
-    else if (part != MAILDIR_PART_TMP)
-        ns = state.changed_ns[part == MAILDIR_PART_CUR ? MAILDIR_CUR : MAILDIR_NEW];
-    return ns != 0 ? ns : tree->started_ms * NS_PER_MS;
+    if ((unsigned int)part < MAILDIR_FOLDERS)
+        ns = state.changed_ns[part];
+    if (ns == 0)
+        ns = tree->started_ms * NS_PER_MS;
+    return (struct timespec){.tv_sec = ns / NS_PER_S, .tv_nsec = ns % NS_PER_S};
 }
 
 /* Writes the content of .uidvalidity. Returns its length. */
@@ -245,8 +237,8 @@ static size_t write_uidvalidity_text(struct tree *tree, uint32_t inbox, char ret
 static void fill_part(struct tree *tree, const struct inbox_view *inbox, enum maildir_part part,
                       struct tree_entry *ret)
 {
-    entry_fill(tree, part_ino(inbox->number, part), S_IFDIR | 0700, 0,
-               timespec_of_ns(changed_ns(tree, inbox, part)), LASTING, ret);
+    entry_fill(tree, part_ino(inbox->number, part), S_IFDIR | 0700, 0, changed_at(tree, inbox, part), LASTING,
+               ret);
     if (part == MAILDIR_PART_BOX)
         ret->attributes.stat.st_nlink = BOX_LINKS;
 }
@@ -266,21 +258,20 @@ static void fill_message(const struct tree *tree, const struct email_view *email
 /* Returns true if the email exists, and is still in its inbox. */
 static bool find_present(struct tree *tree, uint32_t email, struct email_view *ret)
 {
-    struct email_view now;
-    return store_get_email(tree->store, email, ret) &&
-           store_find_email(tree->store, ret->inbox, ret->name, &now) && now.number == email;
+    return store_get_email(tree->store, email, ret) && !ret->is_gone && !ret->is_quarantined;
 }
 
 static int get_part(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)
 {
     struct inbox_view inbox;
-    int error = is_box(ino) ? 0 : refresh_memory(tree, inbox_of(ino));
-    if (error != 0)
-        return error;
-    if (!store_get_inbox(tree->store, inbox_of(ino), &inbox))
-        return -ENOENT;
-    fill_part(tree, &inbox, part_of(ino), ret);
-    return 0;
+    int error = 0;
+    if (!is_box(ino))
+        error = refresh_memory(tree, inbox_of(ino), &inbox);
+    else if (!store_get_inbox(tree->store, inbox_of(ino), &inbox))
+        error = -ENOENT;
+    if (error == 0)
+        fill_part(tree, &inbox, part_of(ino), ret);
+    return error;
 }
 
 static int get_uidvalidity(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
@@ -288,14 +279,11 @@ static int get_uidvalidity(struct tree *tree, const struct tree_caller *caller, 
 {
     struct inbox_view inbox;
     char text[UIDVALIDITY_SIZE];
-    int error = refresh_memory(tree, (uint32_t)node_number(ino));
-    if (error != 0)
-        return error;
-    if (!store_get_inbox(tree->store, (uint32_t)node_number(ino), &inbox))
-        return -ENOENT;
-    entry_fill(tree, ino, S_IFREG | 0600, write_uidvalidity_text(tree, inbox.number, text),
-               timespec_of_ns(changed_ns(tree, &inbox, MAILDIR_PART_NEW)), LASTING_NAME, ret);
-    return 0;
+    int error = refresh_memory(tree, (uint32_t)node_number(ino), &inbox);
+    if (error == 0)
+        entry_fill(tree, ino, S_IFREG | 0600, write_uidvalidity_text(tree, inbox.number, text),
+                   changed_at(tree, &inbox, MAILDIR_PART_NEW), LASTING_NAME, ret);
+    return error;
 }
 
 static int get_message(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
@@ -309,14 +297,6 @@ static int get_message(struct tree *tree, const struct tree_caller *caller, uint
     fill_message(tree, &email, &mail, ret);
     ret->ino = ino;
     return 0;
-}
-
-static struct maildir_name maildir_name_of(const struct maildir_mail *mail)
-{
-    struct maildir_name name = {
-        .epoch = mail->epoch_s, .uid = mail->uid, .has_info = mail->has_info, .flags = mail->flags};
-    memcpy(name.id, mail->digest, sizeof(name.id));
-    return name;
 }
 
 /* ---------------------------------------------------------------- local files */
@@ -376,11 +356,10 @@ static int find_message(struct tree *tree, uint64_t folder, const char *text, st
     if (!holds_messages(folder) || !maildir_name_parse(text, &name) ||
         !maildir_memory_find_uid(tree->maildir->memory, inbox_of(folder), name.uid, ret_mail))
         return -ENOENT;
-    const struct maildir_name known = maildir_name_of(ret_mail);
-    bool is_same = maildir_name_is_same_message(&name, &known) && ret_mail->folder == folder_of(folder) &&
-                   ret_mail->has_info == name.has_info && ret_mail->flags == name.flags;
-    return is_same && maildir_mail_is_shown(ret_mail) && ret_mail->email != NUMBER_NONE &&
-                   find_present(tree, ret_mail->email, ret_email)
+    const struct maildir_name *known = &ret_mail->name;
+    bool is_same = maildir_name_is_same_message(&name, known) && ret_mail->folder == folder_of(folder) &&
+                   known->has_info == name.has_info && known->flags == name.flags;
+    return is_same && maildir_mail_is_shown(ret_mail) && find_present(tree, ret_mail->email, ret_email)
                ? 0
                : -ENOENT;
 }
@@ -397,7 +376,7 @@ static int lookup_message(struct tree *tree, const struct tree_caller *caller, u
         error = store_content_get_len(tree->store, email.number, NULL, caller->cancel, &len);
         if (error == 0) {
             mail.size = (int64_t)len;
-            maildir_memory_note_size(tree->maildir->memory, email.inbox, mail.uid, mail.size);
+            maildir_memory_note_size(tree->maildir->memory, email.inbox, mail.name.uid, mail.size);
         }
     }
     if (error == 0)
@@ -421,7 +400,7 @@ static int lookup_in_maildir(struct tree *tree, const struct tree_caller *caller
     if (is_local(folder, name))
         return lookup_local(tree, folder, name, ret);
     uint64_t ino = strcmp(name, uidvalidity_name) == 0 ? node_ino(NODE_UIDVALIDITY, inbox) : 0;
-    for (size_t i = MAILDIR_PART_CUR; i < ARRAY_LEN(part_names); i++)
+    for (size_t i = 0; i < ARRAY_LEN(part_names); i++)
         if (strcmp(name, part_names[i]) == 0)
             ino = part_ino(inbox, (enum maildir_part)i);
     return ino == 0 ? -ENOENT : node_get(tree, caller, ino, ret);
@@ -458,7 +437,7 @@ int tree_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t 
         !store_get_inbox(tree->store, email.inbox, &inbox))
         return -ENOENT;
     if (!maildir_memory_find_email(memory, email.inbox, email.number, &mail) || mail.is_gone) {
-        int error = refresh_memory(tree, email.inbox);
+        int error = refresh_memory(tree, email.inbox, &inbox);
         if (error != 0)
             return error;
         if (!maildir_memory_find_email(memory, email.inbox, email.number, &mail))
@@ -466,8 +445,7 @@ int tree_find_announced(struct tree *tree, uint64_t ino, char *ret_path, size_t 
     }
     if (!maildir_mail_is_shown(&mail) || mail.folder != MAILDIR_NEW)
         return -ENOENT;
-    const struct maildir_name name = maildir_name_of(&mail);
-    maildir_name_format(&name, text);
+    maildir_name_format(&mail.name, text);
     int len = snprintf(ret_path, size, "maildir/%s/new/%s", inbox.name, text);
     return len >= 0 && (size_t)len < size ? 0 : -ENAMETOOLONG;
 }
@@ -545,32 +523,27 @@ static int remove_message(struct tree *tree, uint64_t folder, const char *name)
     if (error != 0)
         return error;
     uint64_t trashed = maildir_flag_bit('T');
-    if ((mail.flags & trashed) != 0)
-        return maildir_memory_mark(tree->maildir->memory, email.inbox, mail.uid, NULL);
-    const struct maildir_mark mark = {
-        .folder = (enum maildir_folder)mail.folder, .has_info = true, .flags = mail.flags | trashed};
-    return maildir_memory_mark(tree->maildir->memory, email.inbox, mail.uid, &mark);
+    if ((mail.name.flags & trashed) != 0)
+        return maildir_memory_remove(tree->maildir->memory, email.inbox, mail.name.uid);
+    mail.name.has_info = true;
+    mail.name.flags |= trashed;
+    return maildir_memory_mark(tree->maildir->memory, email.inbox, folder_of(folder), &mail.name);
 }
 
 /* The new name must be a name of the same message: other renames would deliver or remove mail. */
 static int mark_message(struct tree *tree, uint64_t folder, const char *name, uint64_t new_folder,
                         const char *new_name)
 {
-    struct maildir_name from;
     struct maildir_name to;
     struct maildir_mail mail;
     struct email_view email;
     int error = find_message(tree, folder, name, &mail, &email);
     if (error != 0)
         return error;
-    if (inbox_of(folder) != inbox_of(new_folder) || !maildir_name_parse(name, &from) ||
-        !maildir_name_parse(new_name, &to) || !maildir_name_is_same_message(&from, &to))
+    if (inbox_of(folder) != inbox_of(new_folder) || !maildir_name_parse(new_name, &to) ||
+        !maildir_name_is_same_message(&mail.name, &to))
         return -EPERM;
-    if (folder == new_folder && from.has_info == to.has_info && from.flags == to.flags)
-        return 0;
-    const struct maildir_mark mark = {
-        .folder = folder_of(new_folder), .has_info = to.has_info, .flags = to.flags};
-    return maildir_memory_mark(tree->maildir->memory, email.inbox, mail.uid, &mark);
+    return maildir_memory_mark(tree->maildir->memory, email.inbox, folder_of(new_folder), &to);
 }
 
 static int unlink_in_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
@@ -617,8 +590,9 @@ static int rename_into_maildir(struct tree *tree, const struct tree_caller *call
 static int open_maildir(const struct tree_caller *caller, struct tree_dir *dir)
 {
     struct tree *tree = dir->base.tree;
+    struct inbox_view inbox;
     DIR *local = NULL;
-    int error = node_kind(dir->ino) == NODE_MAILDIR ? refresh_memory(tree, inbox_of(dir->ino)) : 0;
+    int error = node_kind(dir->ino) == NODE_MAILDIR ? refresh_memory(tree, inbox_of(dir->ino), &inbox) : 0;
     if (error != 0)
         return error;
     dir->base.caching = holds_messages(dir->ino) ? TREE_CACHE_LASTING : TREE_CACHE_OPEN;
@@ -664,46 +638,38 @@ static int read_maildirs(struct tree_dir *dir, uint64_t position)
     return 0;
 }
 
-static void read_messages(const struct tree_dir *dir, enum maildir_folder folder, uint64_t position)
+/* Positions are U numbers. */
+static void read_messages(const struct tree_dir *dir, uint64_t position)
 {
     struct tree *tree = dir->base.tree;
-    uint32_t inbox = inbox_of(dir->ino);
-    struct email_view views[EMAILS_AT_ONCE];
-    uint64_t next[EMAILS_AT_ONCE];
+    uint32_t uid = (uint32_t)position;
     char text[MAILDIR_NAME_SIZE];
-    struct maildir_state state;
     struct maildir_mail mail;
+    struct email_view email;
     struct tree_entry entry;
-    size_t count;
-    /* Spares a walk through a long inbox, since new is usually empty. */
-    if (!maildir_memory_get_state(tree->maildir->memory, inbox, &state) || state.present[folder] == 0)
-        return;
-    while ((count = store_list_emails(tree->store, inbox, position, views, next, EMAILS_AT_ONCE)) > 0) {
-        for (size_t i = 0; i < count; i++) {
-            if (!maildir_memory_find_email(tree->maildir->memory, inbox, views[i].number, &mail) ||
-                !maildir_mail_is_shown(&mail) || mail.folder != folder)
-                continue;
-            const struct maildir_name name = maildir_name_of(&mail);
-            maildir_name_format(&name, text);
-            fill_message(tree, &views[i], &mail, &entry);
-            if (!dir_put(dir, text, &entry, next[i]))
-                return;
-        }
-        position = next[count - 1];
+    while (maildir_memory_find_next(tree->maildir->memory, inbox_of(dir->ino), folder_of(dir->ino), uid,
+                                    &mail)) {
+        uid = mail.name.uid;
+        if (!find_present(tree, mail.email, &email))
+            continue;
+        maildir_name_format(&mail.name, text);
+        fill_message(tree, &email, &mail, &entry);
+        if (!dir_put(dir, text, &entry, uid))
+            return;
     }
 }
 
 static int read_maildir(struct tree_dir *dir, uint64_t position)
 {
     if (holds_messages(dir->ino))
-        read_messages(dir, folder_of(dir->ino), position);
+        read_messages(dir, position);
     if (!is_box(dir->ino) || !put_local(dir, &position))
         return 0;
     /* Passes only the names of cur, new and tmp, since their lookup updates the memory. .uidvalidity is not
      * listed: notmuch(1) would take it for mail. */
-    for (uint64_t i = position + MAILDIR_PART_CUR; i < ARRAY_LEN(part_names); i++)
+    for (uint64_t i = position; i < ARRAY_LEN(part_names); i++)
         if (!dir_put_name(dir, part_names[i], part_ino(inbox_of(dir->ino), (enum maildir_part)i), S_IFDIR,
-                          i + 1 - MAILDIR_PART_CUR + LOCAL_MAX))
+                          i + 1 + LOCAL_MAX))
             break;
     return 0;
 }

@@ -12,8 +12,7 @@
 
 #define BASE "1795169676.0123456789abcdef.inboxfs,U=42"
 
-static const struct maildir_name plain = {
-    .epoch = 1795169676, .id = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef}, .uid = 42};
+static const struct maildir_name plain = {.epoch = 1795169676, .id = UINT64_C(0x0123456789abcdef), .uid = 42};
 
 static uint64_t flags_of(const char *letters)
 {
@@ -59,7 +58,7 @@ TEST(a_name_can_have_the_smallest_and_largest_numbers)
     assert_formats(&name, "0.0000000000000000.inboxfs,U=1");
     name = (struct maildir_name){.epoch = INT64_MAX, .uid = UINT32_MAX, .has_info = true};
     name.flags = (UINT64_C(1) << MAILDIR_LETTERS) - 1;
-    memset(name.id, 0xff, sizeof(name.id));
+    name.id = UINT64_MAX;
     assert_formats(&name, "999999999999.ffffffffffffffff.inboxfs,U=4294967295:2,"
                           "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz");
 }
@@ -128,7 +127,7 @@ TEST(names_of_one_message_differ_only_in_flags)
     other.epoch++;
     assert_false(maildir_name_is_same_message(&plain, &other));
     other = plain;
-    other.id[7] ^= 1;
+    other.id ^= 1;
     assert_false(maildir_name_is_same_message(&plain, &other));
 }
 

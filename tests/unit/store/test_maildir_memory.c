@@ -149,7 +149,7 @@ static struct maildir_mail get(struct fixture *fixture, char letter, uint32_t sh
 static void assert_uid(struct fixture *fixture, char letter, uint32_t uid)
 {
     struct maildir_mail mail;
-    assert_int_equal(get(fixture, letter, 0).uid, uid);
+    assert_int_equal(get(fixture, letter, 0).name.uid, uid);
     assert_true(maildir_memory_find_uid(fixture->memory, INBOX, uid, &mail));
     assert_int_equal(mail.email, letter);
 }
@@ -179,7 +179,7 @@ TEST_WITH(a_large_inbox_can_be_emptied, set_up, tear_down)
         assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, 1, seen, MANY, start_ms * NS_PER_MS), 0);
         for (uint32_t i = 0; i < MANY; i++) {
             assert_true(maildir_memory_find_email(fixture->memory, INBOX, i, &mail));
-            assert_int_equal(mail.uid, i + 1);
+            assert_int_equal(mail.name.uid, i + 1);
         }
         assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, 1, seen, 0, start_ms * NS_PER_MS), 0);
         for (uint32_t i = 0; i < MANY; i++)
@@ -202,10 +202,10 @@ TEST_WITH(numbers_ascend_in_the_order_in_which_emails_are_seen, set_up, tear_dow
     assert_uid(fixture, 'z', 4);
     assert_uid(fixture, 'd', 5);
     assert_int_equal(state_of(fixture).uid_max, 5);
-    assert_int_equal(get(fixture, 'a', 0).epoch_s, 1000 + 'a');
+    assert_int_equal(get(fixture, 'a', 0).name.epoch, 1000 + 'a');
     assert_int_equal(get(fixture, 'a', 0).size, -1);
     assert_int_equal(get(fixture, 'a', 0).folder, MAILDIR_NEW);
-    assert_false(get(fixture, 'a', 0).has_info);
+    assert_false(get(fixture, 'a', 0).name.has_info);
 }
 
 TEST_WITH(numbers_and_uidvalidity_are_the_same_in_the_next_mount, set_up, tear_down)
@@ -218,10 +218,10 @@ TEST_WITH(numbers_and_uidvalidity_are_the_same_in_the_next_mount, set_up, tear_d
     open_after_kill(fixture);
     /* After a restart the store may have other numbers and another order. */
     assert_int_equal(see(fixture, "dbca", 1000), 0);
-    assert_int_equal(get(fixture, 'c', 1000).uid, 1);
-    assert_int_equal(get(fixture, 'a', 1000).uid, 2);
-    assert_int_equal(get(fixture, 'b', 1000).uid, 3);
-    assert_int_equal(get(fixture, 'd', 1000).uid, 4);
+    assert_int_equal(get(fixture, 'c', 1000).name.uid, 1);
+    assert_int_equal(get(fixture, 'a', 1000).name.uid, 2);
+    assert_int_equal(get(fixture, 'b', 1000).name.uid, 3);
+    assert_int_equal(get(fixture, 'd', 1000).name.uid, 4);
     assert_int_equal(state_of(fixture).uidvalidity, uidvalidity);
 }
 
@@ -239,25 +239,34 @@ TEST_WITH(mail_that_returns_gets_its_number_back, set_up, tear_down)
     assert_false(get(fixture, 'a', 0).is_gone);
 }
 
+static size_t count_shown(struct fixture *fixture, uint32_t inbox, enum maildir_folder folder)
+{
+    struct maildir_mail mail = {.email = 0};
+    size_t count = 0;
+    while (maildir_memory_find_next(fixture->memory, inbox, folder, mail.name.uid, &mail))
+        count++;
+    return count;
+}
+
 /* A message that rm removed is not shown even if its email leaves the inbox and returns. */
 TEST_WITH(a_removed_message_is_never_shown_again, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     assert_int_equal(see(fixture, "ab", 0), 0);
     struct maildir_state before = state_of(fixture);
-    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, 1, NULL), 0);
+    assert_int_equal(maildir_memory_remove(fixture->memory, INBOX, 1), 0);
     assert_true(state_of(fixture).changed_ns[MAILDIR_NEW] > before.changed_ns[MAILDIR_NEW]);
     assert_true(disk_has_newest_size(fixture->dir.fd, log_name));
-    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, 1, NULL), -ENOENT);
-    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, 3, NULL), -ENOENT);
+    assert_int_equal(maildir_memory_remove(fixture->memory, INBOX, 1), -ENOENT);
+    assert_int_equal(maildir_memory_remove(fixture->memory, INBOX, 3), -ENOENT);
     open_after_kill(fixture);
     struct maildir_state removed = state_of(fixture);
     for (int i = 0; i < 2; i++) {
         assert_int_equal(see(fixture, "ab", 0), 0);
         assert_true(get(fixture, 'a', 0).is_removed);
         assert_false(maildir_mail_is_shown(&(struct maildir_mail){.is_removed = true}));
-        assert_int_equal(get(fixture, 'a', 0).uid, 1);
-        assert_int_equal(state_of(fixture).present[MAILDIR_NEW], 1);
+        assert_int_equal(get(fixture, 'a', 0).name.uid, 1);
+        assert_int_equal(count_shown(fixture, INBOX, MAILDIR_NEW), 1);
         assert_int_equal(see(fixture, "b", 0), 0);
         assert_true(get(fixture, 'a', 0).is_gone);
     }
@@ -267,34 +276,32 @@ TEST_WITH(a_removed_message_is_never_shown_again, set_up, tear_down)
     assert_uid(fixture, 'c', 3);
 }
 
-static void assert_present(struct fixture *fixture, uint32_t in_new, uint32_t in_cur)
+static void assert_shown(struct fixture *fixture, size_t in_new, size_t in_cur)
 {
-    struct maildir_state state;
-    assert_true(maildir_memory_get_state(fixture->memory, INBOX, &state));
-    assert_int_equal(state.present[MAILDIR_NEW], in_new);
-    assert_int_equal(state.present[MAILDIR_CUR], in_cur);
+    assert_int_equal(count_shown(fixture, INBOX, MAILDIR_NEW), in_new);
+    assert_int_equal(count_shown(fixture, INBOX, MAILDIR_CUR), in_cur);
 }
 
-TEST_WITH(the_count_of_each_folder_follows_its_mail, set_up, tear_down)
+TEST_WITH(each_folder_shows_its_mail, set_up, tear_down)
 {
     struct fixture *fixture = *state;
-    const struct maildir_mark to_cur = {.folder = MAILDIR_CUR, .has_info = true};
-    const struct maildir_mark to_new = {.folder = MAILDIR_NEW};
-    assert_present(fixture, 0, 0);
+    const struct maildir_name marked = {.uid = 2, .has_info = true};
+    const struct maildir_name unmarked = {.uid = 2};
+    assert_shown(fixture, 0, 0);
     assert_int_equal(see(fixture, "abc", 0), 0);
-    assert_present(fixture, 3, 0);
-    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, 2, &to_cur), 0);
-    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, 2, &to_cur), 0);
+    assert_shown(fixture, 3, 0);
+    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, MAILDIR_CUR, &marked), 0);
+    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, MAILDIR_CUR, &marked), 0);
     maildir_memory_note_size(fixture->memory, INBOX, 1, 4711);
-    assert_present(fixture, 2, 1);
+    assert_shown(fixture, 2, 1);
     assert_int_equal(see(fixture, "ad", 0), 0);
-    assert_present(fixture, 2, 0);
+    assert_shown(fixture, 2, 0);
     assert_int_equal(see(fixture, "abd", 0), 0);
-    assert_present(fixture, 2, 1);
+    assert_shown(fixture, 2, 1);
     open_again(fixture);
-    assert_present(fixture, 2, 1);
-    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, 2, &to_new), 0);
-    assert_present(fixture, 3, 0);
+    assert_shown(fixture, 2, 1);
+    assert_int_equal(maildir_memory_mark(fixture->memory, INBOX, MAILDIR_NEW, &unmarked), 0);
+    assert_shown(fixture, 3, 0);
 }
 
 TEST_WITH(each_inbox_has_its_own_numbers, set_up, tear_down)
@@ -307,7 +314,7 @@ TEST_WITH(each_inbox_has_its_own_numbers, set_up, tear_down)
     uint64_t changes = changes_of(fixture, OTHER);
     assert_int_equal(maildir_memory_sync(fixture->memory, OTHER, changes, &seen, 1, 1), 0);
     assert_true(maildir_memory_find_email(fixture->memory, OTHER, 'x', &mail));
-    assert_int_equal(mail.uid, 1);
+    assert_int_equal(mail.name.uid, 1);
     assert_false(maildir_memory_find_email(fixture->memory, INBOX, 'x', &mail));
     assert_false(maildir_memory_find_uid(fixture->memory, OTHER, 2, &mail));
     assert_false(maildir_memory_find_uid(fixture->memory, 77, 1, &mail));
@@ -323,15 +330,15 @@ TEST_WITH(an_email_without_an_id_gets_no_uid, set_up, tear_down)
     assert_int_equal(maildir_memory_sync(fixture->memory, INBOX, changes, seen, 2, 1), 0);
     assert_false(maildir_memory_find_email(fixture->memory, INBOX, 1, &mail));
     assert_true(maildir_memory_find_email(fixture->memory, INBOX, 2, &mail));
-    assert_int_equal(mail.uid, 1);
+    assert_int_equal(mail.name.uid, 1);
 }
 
 /* ---------------------------------------------------------------- marks and sizes */
 
 static int mark(struct fixture *fixture, uint32_t uid, enum maildir_folder folder, char flag)
 {
-    const struct maildir_mark wanted = {.folder = folder, .has_info = true, .flags = maildir_flag_bit(flag)};
-    return maildir_memory_mark(fixture->memory, INBOX, uid, &wanted);
+    const struct maildir_name marked = {.uid = uid, .has_info = true, .flags = maildir_flag_bit(flag)};
+    return maildir_memory_mark(fixture->memory, INBOX, folder, &marked);
 }
 
 TEST_WITH(marks_survive_a_kill, set_up, tear_down)
@@ -344,10 +351,10 @@ TEST_WITH(marks_survive_a_kill, set_up, tear_down)
     open_after_kill(fixture);
     assert_int_equal(see(fixture, "ab", 0), 0);
     assert_int_equal(get(fixture, 'b', 0).folder, MAILDIR_CUR);
-    assert_true(get(fixture, 'b', 0).has_info);
-    assert_int_equal(get(fixture, 'b', 0).flags, maildir_flag_bit('x'));
+    assert_true(get(fixture, 'b', 0).name.has_info);
+    assert_int_equal(get(fixture, 'b', 0).name.flags, maildir_flag_bit('x'));
     assert_int_equal(get(fixture, 'a', 0).folder, MAILDIR_NEW);
-    assert_false(get(fixture, 'a', 0).has_info);
+    assert_false(get(fixture, 'a', 0).name.has_info);
 }
 
 TEST_WITH(missing_mail_cannot_be_marked, set_up, tear_down)
@@ -358,7 +365,8 @@ TEST_WITH(missing_mail_cannot_be_marked, set_up, tear_down)
     assert_int_equal(mark(fixture, 1, MAILDIR_CUR, 'S'), -ENOENT);
     assert_int_equal(mark(fixture, 0, MAILDIR_CUR, 'S'), -ENOENT);
     assert_int_equal(mark(fixture, 3, MAILDIR_CUR, 'S'), -ENOENT);
-    assert_int_equal(maildir_memory_mark(fixture->memory, 77, 1, &(struct maildir_mark){0}), -ENOENT);
+    assert_int_equal(maildir_memory_mark(fixture->memory, 77, MAILDIR_NEW, &(struct maildir_name){.uid = 1}),
+                     -ENOENT);
 }
 
 TEST_WITH(noted_sizes_survive_a_restart, set_up, tear_down)
@@ -451,7 +459,7 @@ TEST_WITH(a_file_cut_at_its_end_loses_only_the_last_write, set_up, tear_down)
         assert_int_equal(see(fixture, "ab", 0), 0);
         assert_int_equal(get(fixture, 'a', 0).folder, MAILDIR_CUR);
         assert_int_equal(get(fixture, 'b', 0).folder, MAILDIR_NEW);
-        assert_int_equal(get(fixture, 'b', 0).uid, 2);
+        assert_int_equal(get(fixture, 'b', 0).name.uid, 2);
     }
     free_left(&left);
 }
@@ -499,7 +507,7 @@ TEST_WITH(damage_never_gives_the_number_of_a_message_to_another, set_up, tear_do
             continue;
         uint32_t numbers = 0;
         for (char letter = 'a'; letter <= 'd'; letter++)
-            numbers |= 1U << get(fixture, letter, 0).uid;
+            numbers |= 1U << get(fixture, letter, 0).name.uid;
         assert_int_equal(__builtin_popcount(numbers), 4);
     }
     free(bytes);
@@ -579,15 +587,15 @@ TEST_WITH(the_marks_of_version_0_2_are_taken_over, set_up, tear_down)
         assert_int_equal(state_of(fixture).uid_max, 5);
         assert_int_equal(state_of(fixture).changed_ns[MAILDIR_NEW], start_ms * NS_PER_MS + 4);
         assert_int_equal(state_of(fixture).changed_ns[MAILDIR_CUR], start_ms * NS_PER_MS + 1);
-        assert_present(fixture, 1, 2);
+        assert_shown(fixture, 1, 2);
     }
     assert_int_equal(see(fixture, "edcba", 0), 0);
     assert_uid(fixture, 'a', 1);
     assert_int_equal(get(fixture, 'a', 0).folder, MAILDIR_CUR);
-    assert_int_equal(get(fixture, 'a', 0).flags, maildir_flag_bit('F') | maildir_flag_bit('S'));
-    assert_int_equal(get(fixture, 'a', 0).epoch_s, 1001);
+    assert_int_equal(get(fixture, 'a', 0).name.flags, maildir_flag_bit('F') | maildir_flag_bit('S'));
+    assert_int_equal(get(fixture, 'a', 0).name.epoch, 1001);
     assert_uid(fixture, 'b', 2);
-    assert_int_equal(get(fixture, 'b', 0).flags, maildir_flag_bit('x'));
+    assert_int_equal(get(fixture, 'b', 0).name.flags, maildir_flag_bit('x'));
     assert_uid(fixture, 'c', 3);
     assert_int_equal(get(fixture, 'c', 0).size, 12345678901);
     assert_uid(fixture, 'd', 4);
@@ -595,7 +603,7 @@ TEST_WITH(the_marks_of_version_0_2_are_taken_over, set_up, tear_down)
     assert_uid(fixture, 'e', 5);
     assert_int_equal(maildir_memory_add_inbox(fixture->memory, OTHER, "inbox-b"), 0);
     assert_true(maildir_memory_get_state(fixture->memory, OTHER, &other));
-    assert_int_equal(other.present[MAILDIR_NEW], 1);
+    assert_int_equal(count_shown(fixture, OTHER, MAILDIR_NEW), 1);
     assert_true(maildir_memory_find_uid(fixture->memory, OTHER, 1, &mail));
 }
 

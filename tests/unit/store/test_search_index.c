@@ -327,7 +327,8 @@ TEST_WITH(a_cancelled_search_ends, set_up, tear_down)
     cancel_init(&cancel);
     cancel_set(&cancel);
     parse("many", &query);
-    assert_int_equal(search_index_find(&fixture->cache, query.terms, query.len, take, fixture, &cancel), -EINTR);
+    assert_int_equal(search_index_find(&fixture->cache, query.terms, query.len, take, fixture, &cancel),
+                     -EINTR);
     cancel_release(&cancel);
     search_query_release(&query);
 }
