@@ -154,20 +154,19 @@ static bool check_answer(struct check *check, const struct service_result *resul
 /* Requests the content of one email: only the answer shows whether the service offers contents. */
 static void try_content(struct mail_service *service, const char *email_id)
 {
-    const struct content_query query = {.email_id = email_id};
-    const struct content_target target = {.fd = memfd_create("message", MFD_CLOEXEC),
-                                          .max_bytes = RAW_MAX_BYTES};
+    const struct content_query query = {.email_id = email_id, .max_bytes = CONTENT_MAX_BYTES};
+    const struct content_query raw_query = {.email_id = email_id, .max_bytes = RAW_MAX_BYTES};
+    _cleanup_close_ int fd = memfd_create("message", MFD_CLOEXEC);
     struct content_folder content = {0};
     struct service_result result;
     uint64_t len;
     service->ops->get_content(service, &query, NULL, &content, &result);
     content_folder_release(&content);
     service_result_release(&result);
-    if (target.fd < 0)
+    if (fd < 0)
         return;
-    service->ops->get_raw(service, &query, &target, NULL, &len, &result);
+    service->ops->get_bytes(service, &raw_query, fd, NULL, &len, &result);
     service_result_release(&result);
-    close(target.fd);
 }
 
 static void check_capabilities(struct check *check, struct mail_service *service, size_t inboxes,

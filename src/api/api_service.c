@@ -509,19 +509,6 @@ static int build_email_target(const char *email_id, const char *below, const cha
     return target->error;
 }
 
-static void reject_long_answer(const struct http_response *response, struct service_result *ret)
-{
-    if (response->error == -EFBIG && response->status >= 200 && response->status < 300)
-        outcome_set(ret, SERVICE_REJECTED, EFBIG, "the service's answer is longer than allowed");
-}
-
-/* A 404 may also mean that the endpoint is missing: see note_content_endpoint(). */
-static void set_error_if_missing(struct service_result *ret)
-{
-    if (ret->outcome == SERVICE_REJECTED && (ret->http_status == 404 || ret->http_status == 410))
-        ret->error = ENOENT;
-}
-
 /* Records whether the endpoint exists. A raw message that was cut off because of its length shows that the
  * endpoint exists. One email that is not found shows nothing, since the email may have been deleted; a second
  * such email, without a success in between, shows that the endpoint is absent. */
@@ -567,37 +554,42 @@ static bool read_content(const struct strbuf *body, const struct content_query *
     return error == -EBADMSG;
 }
 
+/* Makes a GET of the email, or of BELOW/BELOW_ID of it. A 404 may also mean that the endpoint is missing: see
+ * note_content_endpoint(). */
+static void get_below_email(struct api_service *api, const struct content_query *query, const char *below,
+                            const char *below_id, struct http_request request,
+                            struct http_response *ret_response, struct service_result *ret)
+{
+    _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(PATH_MAX_BYTES);
+    *ret_response = (struct http_response){.status = 0};
+    if (build_email_target(query->email_id, below, below_id, &target, ret) < 0)
+        return;
+    request.target = target.data;
+    request.max_body_bytes = query->max_bytes;
+    api_perform(api, request, ret_response, ret);
+    if (ret_response->error == -EFBIG && ret_response->status >= 200 && ret_response->status < 300)
+        outcome_set(ret, SERVICE_REJECTED, EFBIG, "the service's answer is longer than allowed");
+    if (ret->outcome == SERVICE_REJECTED && (ret->http_status == 404 || ret->http_status == 410))
+        ret->error = ENOENT;
+}
+
 static void get_content(struct mail_service *service, const struct content_query *query,
                         struct cancel *cancel, struct content_folder *ret_content, struct service_result *ret)
 {
     struct api_service *api = api_service_of(service);
-    _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(PATH_MAX_BYTES);
     _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(CONTENT_MAX_BYTES);
-    if (build_email_target(query->email_id, NULL, NULL, &target, ret) < 0 ||
-        skip_absent_endpoint(api, ENDPOINT_CONTENT, ret))
-        return;
-    bool is_bounded = query->max_bytes > 0 && query->max_bytes < CONTENT_MAX_BYTES;
-    const struct http_request request = {
-        .target = target.data,
-        .sink = collect,
-        .context = &body,
-        .max_body_bytes = is_bounded ? query->max_bytes : CONTENT_MAX_BYTES,
-        .cancel = cancel,
-    };
+    const struct http_request request = {.sink = collect, .context = &body, .cancel = cancel};
     struct http_response response;
-    struct content_folder content = {0};
-    api_perform(api, request, &response, ret);
-    reject_long_answer(&response, ret);
-    bool is_no_content = ret->outcome == SERVICE_OK && read_content(&body, query, &content, ret);
-    set_error_if_missing(ret);
+    if (skip_absent_endpoint(api, ENDPOINT_CONTENT, ret))
+        return;
+    get_below_email(api, query, NULL, NULL, request, &response, ret);
+    bool is_no_content = ret->outcome == SERVICE_OK && read_content(&body, query, ret_content, ret);
     if (ret->error != EFBIG) /* the start of a long answer does not show whether it is content */
         note_content_endpoint(api, ENDPOINT_CONTENT, query, is_no_content, ret);
-    if (ret->outcome == SERVICE_OK)
-        *ret_content = content;
 }
 
 struct download {
-    const struct content_target *target;
+    int fd;
     uint64_t len;
     int error; /* -errno of the write */
 };
@@ -605,60 +597,32 @@ struct download {
 static int write_bytes(void *context, const void *bytes, size_t len)
 {
     struct download *download = context;
-    download->error = file_pwrite_all(download->target->fd, bytes, len, (off_t)download->len);
+    download->error = file_pwrite_all(download->fd, bytes, len, (off_t)download->len);
     if (download->error == 0)
         download->len += len;
     return download->error;
 }
 
-static void get_bytes(struct api_service *api, const char *path, const struct content_target *target,
-                      struct cancel *cancel, uint64_t *ret_len, bool *ret_is_page, struct service_result *ret)
-{
-    struct download download = {.target = target};
-    const struct http_request request = {
-        .target = path,
-        .takes_any_type = true,
-        .sink = write_bytes,
-        .context = &download,
-        .max_body_bytes = target->max_bytes,
-        .cancel = cancel,
-    };
-    struct http_response response;
-    api_perform(api, request, &response, ret);
-    if (download.error != 0)
-        outcome_set(ret, SERVICE_RETRY, -download.error, strerror(-download.error));
-    else
-        reject_long_answer(&response, ret);
-    set_error_if_missing(ret);
-    *ret_len = download.len;
-    *ret_is_page = response.is_html;
-}
-
-static void get_attachment(struct mail_service *service, const struct content_query *query,
-                           const char *attachment_id, const struct content_target *target,
-                           struct cancel *cancel, uint64_t *ret_len, struct service_result *ret)
-{
-    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(PATH_MAX_BYTES);
-    bool is_page;
-    if (build_email_target(query->email_id, "attachment", attachment_id, &path, ret) == 0)
-        get_bytes(api_service_of(service), path.data, target, cancel, ret_len, &is_page, ret);
-}
-
-static void get_raw(struct mail_service *service, const struct content_query *query,
-                    const struct content_target *target, struct cancel *cancel, uint64_t *ret_len,
-                    struct service_result *ret)
+static void get_bytes(struct mail_service *service, const struct content_query *query, int fd,
+                      struct cancel *cancel, uint64_t *ret_len, struct service_result *ret)
 {
     struct api_service *api = api_service_of(service);
-    _cleanup_strbuf_ struct strbuf path = STRBUF_INIT(PATH_MAX_BYTES);
-    if (build_email_target(query->email_id, "raw", NULL, &path, ret) < 0 ||
-        skip_absent_endpoint(api, ENDPOINT_RAW, ret))
+    bool is_raw = query->attachment_id == NULL;
+    struct download download = {.fd = fd};
+    const struct http_request request = {
+        .takes_any_type = true, .sink = write_bytes, .context = &download, .cancel = cancel};
+    struct http_response response;
+    if (is_raw && skip_absent_endpoint(api, ENDPOINT_RAW, ret))
         return;
-    bool is_page = false;
-    get_bytes(api, path.data, target, cancel, ret_len, &is_page, ret);
-    bool is_no_message = is_page && (ret->outcome == SERVICE_OK || ret->error == EFBIG);
-    if (is_no_message)
+    get_below_email(api, query, is_raw ? "raw" : "attachment", query->attachment_id, request, &response, ret);
+    *ret_len = download.len;
+    bool is_no_message = is_raw && response.is_html && (ret->outcome == SERVICE_OK || ret->error == EFBIG);
+    if (download.error != 0)
+        outcome_set(ret, SERVICE_RETRY, -download.error, strerror(-download.error));
+    else if (is_no_message)
         outcome_set(ret, SERVICE_RETRY, EIO, "the service answered with a web page");
-    note_content_endpoint(api, ENDPOINT_RAW, query, is_no_message, ret);
+    if (is_raw)
+        note_content_endpoint(api, ENDPOINT_RAW, query, is_no_message, ret);
 }
 
 /* ---------------------------------------------------------------- POST /inbox/upsert */
@@ -906,8 +870,7 @@ static const struct mail_service_ops api_ops = {
     .send = send_message,
     .list_outbound = list_outbound,
     .get_content = get_content,
-    .get_attachment = get_attachment,
-    .get_raw = get_raw,
+    .get_bytes = get_bytes,
     .mark_email = mark_email,
     .get_capabilities = get_capabilities,
     .get_counters = get_counters,

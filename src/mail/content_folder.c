@@ -18,26 +18,19 @@
 #include "mail/html_text.h"
 #include "mail/json_value.h"
 #include "mail/json_writer.h"
+#include "mail/message_id.h"
 #include "mail/new_text.h"
 #include "mail/reply.h"
 
 enum {
     HEAD_MAX_BYTES = 4 * 1024 * 1024,
-    NAME_SPARE_BYTES = 16, /* room for a number that makes the name unique */
-    NUMBERS_IN_TURN = 20,  /* make_unique_name() skips no number below this one */
+    NAME_SPARE_BYTES = 16,                 /* room for a number that makes the name unique */
+    PACKED_MAX_BYTES = 1000 * 1000 * 1000, /* more than CONTENT_MAX_BYTES of JSON can become */
+    NUMBERS_IN_TURN = 20,                  /* make_unique_name() skips no number below this one */
 };
 
 /* The body.txt of an email whose HTML body has no text, such as an email of pictures alone. */
 static const char nothing_to_read[] = "(This email has no text; what it shows is in body.html.)\n";
-
-struct content_entry *content_folder_add(struct content_folder *folder, enum content_kind kind,
-                                         const char *name, const char *id)
-{
-    folder->entries = g_renew(struct content_entry, folder->entries, folder->len + 1);
-    struct content_entry *entry = &folder->entries[folder->len++];
-    *entry = (struct content_entry){.kind = kind, .name = g_strdup(name), .id = g_strdup(id)};
-    return entry;
-}
 
 const struct content_entry *content_folder_find(const struct content_folder *folder, enum content_kind kind,
                                                 const char *name)
@@ -50,32 +43,76 @@ const struct content_entry *content_folder_find(const struct content_folder *fol
 
 void content_folder_release(struct content_folder *folder)
 {
-    for (size_t i = 0; i < folder->len; i++) {
-        free(folder->entries[i].name);
-        free(folder->entries[i].id);
-        free(folder->entries[i].bytes);
-    }
     free(folder->entries);
+    free(folder->packed);
     free(folder->email_id);
     free(folder->message_id);
     *folder = (struct content_folder){.len = 0};
 }
 
-/* Adds an entry with the text, which may be cut at its bound. */
-static int add_entry(struct content_folder *folder, enum content_kind kind, const char *name, const char *id,
-                     struct strbuf *text)
+/* ---------------------------------------------------------------- the packed form */
+
+/* Begins an entry, in the machine's byte order. Name, id and text follow it, each with a NUL after it. */
+struct packed_head {
+    uint64_t kind;
+    uint64_t len;
+    int64_t date_ms;
+};
+
+/* The text may have been cut at its bound. */
+static void pack_entry(struct strbuf *packed, enum content_kind kind, const char *name, const char *id,
+                       int64_t date_ms, const struct strbuf *text)
 {
-    if (text->error == -EMSGSIZE)
-        text->error = 0;
-    size_t len = 0;
-    char *bytes = strbuf_take(text, &len);
-    if (bytes == NULL)
-        return -ENOMEM;
-    struct content_entry *entry = content_folder_add(folder, kind, name, id);
-    entry->bytes = g_realloc(bytes, len + 1); /* without the spare room of the buffer */
-    entry->len = len;
+    const struct packed_head head = {.kind = kind, .len = text->len, .date_ms = date_ms};
+    strbuf_append(packed, &head, sizeof(head));
+    strbuf_append(packed, name, strlen(name) + 1);
+    strbuf_append(packed, id, strlen(id) + 1);
+    strbuf_append(packed, strbuf_str(text), text->len + 1);
+    if (text->error == -ENOMEM)
+        packed->error = -ENOMEM;
+}
+
+/* Returns the position after the entry at `at`; NULL if the entry is damaged. */
+static const char *unpack_entry(const char *at, const char *end, struct content_entry *ret)
+{
+    struct packed_head head;
+    if ((size_t)(end - at) < sizeof(head))
+        return NULL;
+    memcpy(&head, at, sizeof(head));
+    const char *name = at + sizeof(head);
+    const char *id = name + strlen(name) + 1;
+    const char *bytes = id < end ? id + strlen(id) + 1 : end;
+    if (bytes >= end || head.len >= (uint64_t)(end - bytes) || bytes[head.len] != '\0')
+        return NULL;
+    *ret = (struct content_entry){
+        .kind = (enum content_kind)head.kind,
+        .name = name,
+        .id = id,
+        .bytes = bytes,
+        .len = head.len,
+        .date_ms = head.date_ms,
+    };
+    return bytes + head.len + 1;
+}
+
+int content_folder_unpack(char *packed, size_t len, struct content_folder *ret_folder)
+{
+    struct content_folder folder = {.packed = packed, .packed_len = len};
+    const char *end = packed + len;
+    const char *at = packed;
+    while (at != NULL && at < end) {
+        folder.entries = g_renew(struct content_entry, folder.entries, folder.len + 1);
+        at = unpack_entry(at, end, &folder.entries[folder.len++]);
+    }
+    if (at == NULL) {
+        content_folder_release(&folder);
+        return -EBADMSG;
+    }
+    *ret_folder = folder;
     return 0;
 }
+
+/* ---------------------------------------------------------------- texts */
 
 /* Returns the length of the line end at `text`; 0 if there is none. CR CR LF is CRLF that was converted
  * twice. */
@@ -106,13 +143,13 @@ static void append_readable(struct strbuf *out, const char *text, size_t len)
     }
 }
 
-static int add_text(struct content_folder *folder, const char *name, const json_t *text)
+static void pack_readable(struct strbuf *packed, const char *name, const json_t *text)
 {
     _cleanup_strbuf_ struct strbuf readable = STRBUF_INIT(CONTENT_MAX_BYTES);
     if (!json_is_string(text))
-        return 0;
+        return;
     append_readable(&readable, json_string_value(text), json_string_length(text));
-    return add_entry(folder, CONTENT_TEXT, name, "", &readable);
+    pack_entry(packed, CONTENT_TEXT, name, "", 0, &readable);
 }
 
 static void append_html(struct strbuf *text, const json_t *html)
@@ -138,10 +175,9 @@ static bool is_blank(const char *text, size_t len)
     return true;
 }
 
-/* Adds new.txt, made of the entry that was added last. */
-static int add_new_text(struct content_folder *folder, const json_t *email)
+/* Packs new.txt. */
+static void pack_new_text(struct strbuf *packed, const json_t *email, const struct strbuf *body)
 {
-    const struct content_entry *body = &folder->entries[folder->len - 1];
     const char *subject = json_value_text(json_object_get(email, "subject"));
     enum reply_mark mark = subject != NULL ? reply_mark_of(subject) : REPLY_MARK_NONE;
     bool is_in_thread = json_is_string(json_object_get(email, "in_reply_to_id")) ||
@@ -150,18 +186,18 @@ static int add_new_text(struct content_folder *folder, const json_t *email)
                               : mark == REPLY_MARK_REPLY || is_in_thread ? NEW_TEXT_OF_ANSWER
                                                                          : NEW_TEXT_OF_FIRST;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CONTENT_MAX_BYTES);
-    new_text_append(&text, kind, body->bytes, body->len);
-    return add_entry(folder, CONTENT_TEXT, "new.txt", "", &text);
+    new_text_append(&text, kind, strbuf_str(body), body->len);
+    pack_entry(packed, CONTENT_TEXT, "new.txt", "", 0, &text);
 }
 
-/* Adds body.txt and new.txt. */
-static int add_body(struct content_folder *folder, const json_t *email)
+/* Packs body.txt and new.txt. */
+static void pack_body(struct strbuf *packed, const json_t *email)
 {
     const json_t *plain = json_object_get(email, "plain_text");
     const json_t *html = json_object_get(email, "html");
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CONTENT_MAX_BYTES);
     if (!json_is_string(plain) && !json_is_string(html))
-        return 0;
+        return;
     bool has_plain = !is_blank(json_string_value(plain), json_string_length(plain));
     bool has_other_html = json_is_false(json_object_get(email, "alternative_content"));
     bool needs_html = json_is_string(html) && (!has_plain || has_other_html);
@@ -173,22 +209,22 @@ static int add_body(struct content_folder *folder, const json_t *email)
     end_line(&text);
     if (text.len == 0 && json_is_string(html))
         strbuf_append_str(&text, nothing_to_read);
-    int error = add_entry(folder, CONTENT_TEXT, "body.txt", "", &text);
-    return error != 0 ? error : add_new_text(folder, email);
+    pack_entry(packed, CONTENT_TEXT, "body.txt", "", 0, &text);
+    pack_new_text(packed, email, &text);
 }
 
-/* Adds the HTML unchanged, for browsers. */
-static int add_html(struct content_folder *folder, const json_t *html)
+/* Packs the HTML unchanged, for browsers. */
+static void pack_html(struct strbuf *packed, const json_t *html)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CONTENT_MAX_BYTES);
     if (!json_is_string(html))
-        return 0;
+        return;
     strbuf_append(&text, json_string_value(html), json_string_length(html));
-    return add_entry(folder, CONTENT_TEXT, "body.html", "", &text);
+    pack_entry(packed, CONTENT_TEXT, "body.html", "", 0, &text);
 }
 
-/* Adds the fields that an answer needs, unless they are too long for an answer. */
-static int add_head(struct content_folder *folder, const json_t *email)
+/* Packs the fields that an answer needs, unless they are too long for an answer. */
+static void pack_head(struct strbuf *packed, const json_t *email)
 {
     static const char *const names[] = {"subject", "from_address", "to_addresses", "cc_addresses",
                                         "reply_to_addresses"};
@@ -204,12 +240,15 @@ static int add_head(struct content_folder *folder, const json_t *email)
         json_write_value(&writer, value);
     }
     json_end_object(&writer);
-    return text.error == -EMSGSIZE ? 0 : add_entry(folder, CONTENT_HEAD, "", "", &text);
+    if (text.error != -EMSGSIZE)
+        pack_entry(packed, CONTENT_HEAD, "", "", 0, &text);
 }
+
+/* ---------------------------------------------------------------- attachments, and the thread */
 
 /* Makes the sender's file name safe: replaces slashes, control characters and characters that change the
  * direction of text, and removes leading dots, blanks and dashes (`tar cf x *` would take the name for an
- * option). The caller frees; NULL when out of memory. */
+ * option). The caller frees. */
 static char *make_attachment_name(const char *filename)
 {
     g_autofree char *valid = g_utf8_make_valid(filename != NULL ? filename : "", -1);
@@ -221,17 +260,17 @@ static char *make_attachment_name(const char *filename)
                       type == G_UNICODE_LINE_SEPARATOR || type == G_UNICODE_PARAGRAPH_SEPARATOR;
         strbuf_append(&name, is_bad ? "_" : c, is_bad ? 1 : (size_t)(g_utf8_next_char(c) - c));
     }
-    return name.len == 0 ? strdup("attachment")
+    return name.len == 0 ? g_strdup("attachment")
                          : file_name_shortened(strbuf_str(&name), FILE_NAME_MAX_BYTES - NAME_SPARE_BYTES);
 }
 
 /* Returns `name`, with a number if `taken` already has its file_name_fold(), and adds the fold of the result
- * to `taken`. The caller frees; NULL when out of memory. */
+ * to `taken`. The caller frees. */
 static char *make_unique_name(GHashTable *taken, const char *name)
 {
-    char *unique = strdup(name);
+    char *unique = g_strdup(name);
     /* Later numbers grow in larger steps, since a sender may give a thousand files the same name. */
-    for (unsigned int number = 2; unique != NULL && !g_hash_table_add(taken, file_name_fold(unique));
+    for (unsigned int number = 2; !g_hash_table_add(taken, file_name_fold(unique));
          number += number < NUMBERS_IN_TURN ? 1 : g_hash_table_size(taken)) {
         free(unique);
         unique = file_name_numbered(name, number);
@@ -245,27 +284,26 @@ static size_t bounded_len(const json_t *list, size_t max)
     return len < max ? len : max;
 }
 
-/* Adds the attachments that have an id. */
-static int add_attachments(struct content_folder *folder, const json_t *list)
+/* Packs the attachments that have an id. */
+static void pack_attachments(struct strbuf *packed, const json_t *list)
 {
+    const struct strbuf no_text = STRBUF_INIT(0);
     g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
     for (size_t i = 0; i < bounded_len(list, CONTENT_ATTACHMENTS_MAX); i++) {
         const json_t *attachment = json_array_get(list, i);
         _cleanup_free_ char *id = NULL;
-        int error = json_value_read_id(json_object_get(attachment, "id"), &id);
-        if (id == NULL && error == 0)
+        if (json_value_read_id(json_object_get(attachment, "id"), &id) != 0)
+            packed->error = -ENOMEM;
+        if (id == NULL)
             continue;
         _cleanup_free_ char *name =
             make_attachment_name(json_value_text(json_object_get(attachment, "filename")));
-        _cleanup_free_ char *unique = name == NULL ? NULL : make_unique_name(taken, name);
-        if (error != 0 || unique == NULL)
-            return -ENOMEM;
-        content_folder_add(folder, CONTENT_ATTACHMENT, unique, id);
+        _cleanup_free_ char *unique = make_unique_name(taken, name);
+        pack_entry(packed, CONTENT_ATTACHMENT, unique, id, 0, &no_text);
     }
-    return 0;
 }
 
-static int add_previous_email(struct content_folder *folder, const json_t *email, GHashTable *taken)
+static void pack_previous_email(struct strbuf *packed, const json_t *email, GHashTable *taken)
 {
     const char *date = json_value_text(json_object_get(email, "date"));
     const json_t *prompt = json_object_get(email, "prompt");
@@ -274,48 +312,40 @@ static int add_previous_email(struct content_folder *folder, const json_t *email
     bool has_date = date != NULL && date_parse(date, &date_ms) == 0;
     _cleanup_free_ char *id = NULL;
     if (json_value_read_id(json_object_get(email, "id"), &id) != 0)
-        return -ENOMEM;
-    _cleanup_free_ char *stem = file_name_stem(
-        has_date, date_ms, json_value_text(json_object_get(email, "subject")), id != NULL ? id : "");
+        packed->error = -ENOMEM;
+    const char *known_id = id != NULL ? id : "";
+    _cleanup_free_ char *stem =
+        file_name_stem(has_date, date_ms, json_value_text(json_object_get(email, "subject")), known_id);
     g_autofree char *name = g_strdup_printf("%s.%s", stem, json_is_string(prompt) ? "md" : "txt");
     _cleanup_free_ char *unique = make_unique_name(taken, name);
     _cleanup_strbuf_ struct strbuf readable = STRBUF_INIT(CONTENT_MAX_BYTES);
     append_readable(&readable, json_string_value(text), json_string_length(text));
-    int error = stem == NULL || unique == NULL
-                    ? -ENOMEM
-                    : add_entry(folder, CONTENT_PREVIOUS, unique, id != NULL ? id : "", &readable);
-    if (error == 0)
-        folder->entries[folder->len - 1].date_ms = date_ms;
-    return error;
+    pack_entry(packed, CONTENT_PREVIOUS, unique, known_id, date_ms, &readable);
 }
 
-static int add_thread(struct content_folder *folder, const json_t *list)
+static void pack_thread(struct strbuf *packed, const json_t *list)
 {
     g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    int error = 0;
-    for (size_t i = 0; i < bounded_len(list, CONTENT_PREVIOUS_MAX) && error == 0; i++)
+    for (size_t i = 0; i < bounded_len(list, CONTENT_PREVIOUS_MAX); i++)
         if (json_is_object(json_array_get(list, i)))
-            error = add_previous_email(folder, json_array_get(list, i), taken);
-    return error;
+            pack_previous_email(packed, json_array_get(list, i), taken);
 }
 
-static int add_all(struct content_folder *folder, const json_t *email)
+/* ---------------------------------------------------------------- the folder */
+
+static int pack_email(const json_t *email, struct content_folder *ret_folder)
 {
-    folder->message_id = g_strdup(json_value_text(json_object_get(email, "message_id")));
-    int error = json_value_read_id(json_object_get(email, "id"), &folder->email_id);
-    if (error == 0)
-        error = add_head(folder, email);
-    if (error == 0)
-        error = add_body(folder, email);
-    if (error == 0)
-        error = add_html(folder, json_object_get(email, "html"));
-    if (error == 0)
-        error = add_text(folder, "prompt.md", json_object_get(email, "prompt"));
-    if (error == 0)
-        error = add_text(folder, "thread.md", json_object_get(email, "thread_prompt"));
-    if (error == 0)
-        error = add_attachments(folder, json_object_get(email, "attachments"));
-    return error != 0 ? error : add_thread(folder, json_object_get(email, "previous_emails"));
+    _cleanup_strbuf_ struct strbuf packed = STRBUF_INIT(PACKED_MAX_BYTES);
+    size_t len;
+    pack_head(&packed, email);
+    pack_body(&packed, email);
+    pack_html(&packed, json_object_get(email, "html"));
+    pack_readable(&packed, "prompt.md", json_object_get(email, "prompt"));
+    pack_readable(&packed, "thread.md", json_object_get(email, "thread_prompt"));
+    pack_attachments(&packed, json_object_get(email, "attachments"));
+    pack_thread(&packed, json_object_get(email, "previous_emails"));
+    char *bytes = strbuf_take(&packed, &len);
+    return bytes == NULL ? -ENOMEM : content_folder_unpack(g_realloc(bytes, len + 1), len, ret_folder);
 }
 
 int content_folder_read(const char *json, size_t len, struct content_folder *ret_folder)
@@ -327,13 +357,13 @@ int content_folder_read(const char *json, size_t len, struct content_folder *ret
     bool has_content = json_object_get(email, "plain_text") != NULL ||
                        json_object_get(email, "html") != NULL || json_object_get(email, "prompt") != NULL ||
                        json_object_get(email, "attachments") != NULL;
-    if (error != 0 || !has_content)
-        return error != 0 ? error : -EBADMSG;
-    struct content_folder folder = {.len = 0};
-    error = add_all(&folder, email);
+    if (error == 0)
+        error = has_content ? pack_email(email, ret_folder) : -EBADMSG;
     if (error != 0)
-        content_folder_release(&folder);
-    else
-        *ret_folder = folder;
-    return error;
+        return error;
+    const char *message_id = json_value_text(json_object_get(email, "message_id"));
+    if (message_id != NULL)
+        ret_folder->message_id = message_id_first(message_id, strlen(message_id));
+    (void)json_value_read_id(json_object_get(email, "id"), &ret_folder->email_id);
+    return 0;
 }

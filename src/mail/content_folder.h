@@ -25,20 +25,26 @@ enum content_kind {
 
 struct content_entry {
     enum content_kind kind;
-    char *name;      /* harmless (file_name.h), without characters that change the direction of text; unique
-                        within its kind, regardless of case and Unicode normalisation */
-    char *id;        /* CONTENT_ATTACHMENT, CONTENT_PREVIOUS: the service's id; else "" */
-    char *bytes;     /* owned; NULL if the entry has no text */
-    size_t len;      /* length of `bytes` */
-    int64_t date_ms; /* CONTENT_PREVIOUS: time of sending since 1970 UTC; 0 if unknown */
+    const char *name;  /* harmless (file_name.h), without characters that change the direction of text; unique
+                          within its kind, regardless of case and Unicode normalisation */
+    const char *id;    /* CONTENT_ATTACHMENT, CONTENT_PREVIOUS: the service's id; else "" */
+    const char *bytes; /* with a NUL after them; "" if the entry has no text */
+    size_t len;        /* length of `bytes` */
+    int64_t date_ms;   /* CONTENT_PREVIOUS: time of sending since 1970 UTC; 0 if unknown */
 };
 
 struct content_folder {
-    struct content_entry *entries;
+    struct content_entry *entries; /* owned; their texts are in `packed` */
     size_t len;
-    char *email_id;   /* owned, as is `message_id`. Both are NULL if the service sent no such text, or the */
-    char *message_id; /* folder was not made by content_folder_read() */
+    char *packed; /* owned; what content_folder_unpack() takes, with a NUL after it */
+    size_t packed_len;
+    char *email_id;   /* owned; NULL if the service sent none, like `message_id`, or after an unpack */
+    char *message_id; /* owned; without brackets */
 };
+
+/* Part of the key of packed folders in a cache. Raise it whenever the packed form, or the content of an
+ * entry, changes, so that old folders are no longer found. */
+#define CONTENT_FOLDER_VERSION "5"
 
 /* Makes the folder from JSON text. The caller releases it. Return: 0; -EBADMSG if the text is not a JSON
  * object with at least one field of content (a metadata record has none); -EMSGSIZE if it is longer than
@@ -46,9 +52,9 @@ struct content_folder {
  * -ENOMEM. */
 int content_folder_read(const char *json, size_t len, struct content_folder *ret_folder);
 
-/* Appends an entry with copies of name and id, without bytes. The next call may move the returned entry. */
-struct content_entry *content_folder_add(struct content_folder *folder, enum content_kind kind,
-                                         const char *name, const char *id);
+/* Makes the folder from the packed form of another one, which must have a NUL after it. Takes ownership of
+ * `packed`, also on failure. Return: 0; -EBADMSG if the bytes are no such form. */
+int content_folder_unpack(char *packed, size_t len, struct content_folder *ret_folder);
 
 const struct content_entry *content_folder_find(const struct content_folder *folder, enum content_kind kind,
                                                 const char *name);

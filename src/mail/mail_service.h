@@ -111,20 +111,15 @@ struct send_request {
                        sent without the key (SERVICE_REJECTED if the service refuses the key now) */
 };
 
-/* Names the email of a request. */
+/* Names what is fetched of an email. */
 struct content_query {
     const char *email_id;
-    /* True if the service has just shown that it has this email (for get_raw(): it answered with content).
-     * Then two 404s for different emails mean that the endpoint is absent. */
+    const char *attachment_id; /* get_bytes(): NULL for the raw message */
+    /* True if the service has just shown that it has this email (for a raw message: it answered with
+     * content). Then two 404s for different emails mean that the endpoint is absent. */
     bool is_known_to_exist;
-    /* get_content(): a longer answer is SERVICE_REJECTED with EFBIG. 0 means CONTENT_MAX_BYTES. */
-    uint64_t max_bytes;
-};
-
-/* The file that receives content, from offset 0 on. After a failure it may hold a part of the content. */
-struct content_target {
-    int fd;
-    uint64_t max_bytes; /* longer content is SERVICE_REJECTED with EFBIG */
+    uint64_t
+        max_bytes; /* a longer answer is SERVICE_REJECTED with EFBIG; at most CONTENT_MAX_BYTES for content */
 };
 
 struct mail_service;
@@ -158,14 +153,11 @@ struct mail_service_ops {
     void (*get_content)(struct mail_service *service, const struct content_query *query,
                         struct cancel *cancel, struct content_folder *ret_content,
                         struct service_result *ret);
-    /* *ret_len is the length of the file if SERVICE_OK. get_raw() uses SERVICE_ABSENT as get_content() does.
-     * A failure to write is SERVICE_RETRY with its errno. */
-    void (*get_attachment)(struct mail_service *service, const struct content_query *query,
-                           const char *attachment_id, const struct content_target *target,
-                           struct cancel *cancel, uint64_t *ret_len, struct service_result *ret);
-    void (*get_raw)(struct mail_service *service, const struct content_query *query,
-                    const struct content_target *target, struct cancel *cancel, uint64_t *ret_len,
-                    struct service_result *ret);
+    /* Writes an attachment or a raw message to `fd`, from offset 0 on, also a part of it before a failure;
+     * *ret_len is its length if SERVICE_OK. For a raw message SERVICE_ABSENT is as in get_content(). A
+     * failure to write is SERVICE_RETRY with its errno. */
+    void (*get_bytes)(struct mail_service *service, const struct content_query *query, int fd,
+                      struct cancel *cancel, uint64_t *ret_len, struct service_result *ret);
     /* Marks an email valid or not. *ret_record is the email's new record (the caller releases it), whose key
      * is NULL if the answer has no record. */
     void (*mark_email)(struct mail_service *service, const char *email_id, bool is_valid, int64_t timeout_ms,

@@ -16,6 +16,7 @@
 #ifndef INBOXFS_STORE_CONTENT_CACHE_H
 #define INBOXFS_STORE_CONTENT_CACHE_H
 
+#include <glib.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -31,8 +32,7 @@ enum content_part {
 };
 
 enum {
-    CONTENT_ROW_MAX_BYTES = 64 * 1024, /* a longer raw message or attachment is a file */
-    CONTENT_USED_MAX = 256,
+    CONTENT_ROW_MAX_BYTES = 64 * 1024 /* a longer raw message or attachment is a file */
 };
 
 /* The bytes of a part: in memory, or in a file. */
@@ -40,21 +40,21 @@ struct content_bytes {
     char *bytes; /* owned, with a NUL after them; NULL if they are in the file */
     int fd;      /* owned; the bytes begin at offset 0; -1 if they are in memory */
     uint64_t len;
+    int64_t new_file; /* number of a file that no part has yet; 0 if there is none */
 };
 
 struct content_cache {
-    struct cache *cache;            /* borrowed */
-    int dir_fd;                     /* the folder of the files */
-    uint64_t max_bytes;             /* bound of `bytes` */
-    pthread_mutex_t lock;           /* a leaf: no lock is taken while it is held */
-    int64_t used[CONTENT_USED_MAX]; /* keys of parts whose last use is not in the database yet */
-    size_t used_len;                /* protected by lock, like `used` */
-    atomic_uint files;              /* number of files created so far */
+    struct cache *cache;      /* borrowed */
+    int dir_fd;               /* the folder of the files */
+    uint64_t max_bytes;       /* bound of `bytes` */
+    atomic_llong last_number; /* the highest number of a part or file so far */
+    pthread_mutex_t lock;     /* a leaf: no lock is taken while it is held */
+    GHashTable *used;         /* last uses that are not in the database yet: seconds since 1970 by the part's
+                                 number; protected by lock */
     /* Only the thread that has the turn to write uses the members below. */
-    atomic_bool is_counted; /* `bytes` and `last_number` are valid */
+    atomic_bool is_counted; /* `bytes` is valid */
     unsigned int renewals;  /* cache.renewals when the parts were counted */
     uint64_t bytes;         /* total size of all parts */
-    int64_t last_number;    /* the highest number of a part so far */
 };
 
 /* Opens the folder "parts" in `dir_fd` (borrowed), and removes files that have no row. Return: 0; -errno when
@@ -69,24 +69,19 @@ int64_t content_cache_key(enum content_part part, const char *email_id, const ch
 /* Reads a part. The caller releases *ret. Return: 0; -ENOENT when the part is missing or damaged; -errno when
  * the cache cannot be read. */
 int content_cache_read(struct content_cache *content, int64_t key, struct content_bytes *ret);
-/* Returns true if the next read of a part writes which parts were used, and may wait for that. */
-bool content_cache_must_write(struct content_cache *content);
 /* Gets the length of a part, even if its bytes are damaged. Return: as content_cache_read(). */
 int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *ret_len);
 void content_bytes_release(struct content_bytes *bytes);
 
-/* Creates a file in the folder for bytes that arrive in pieces. The caller passes `ret_name` to
- * content_cache_put() or content_cache_unlink(). Return: a descriptor that the caller closes; -errno. */
-enum {
-    CONTENT_FILE_NAME_SIZE = 32
-};
-int content_cache_create_file(struct content_cache *content, char ret_name[CONTENT_FILE_NAME_SIZE]);
-void content_cache_unlink(struct content_cache *content, const char *name);
+/* Creates a file in the folder for bytes that arrive in pieces: sets fd and new_file. The caller passes `ret`
+ * to content_cache_put() or content_cache_drop_file(). Return: 0; -errno. */
+int content_cache_create_file(struct content_cache *content, struct content_bytes *ret);
+/* Removes the new file, if there is one. Its descriptor can still be read. */
+void content_cache_drop_file(struct content_cache *content, struct content_bytes *bytes);
 
 struct content_new_part {
     int64_t key;
-    const struct content_bytes *bytes;
-    const char *file_name; /* from content_cache_create_file(), if the bytes are in a file; it is renamed */
+    struct content_bytes *bytes; /* a new file becomes the part's */
     uint32_t email;
     const char *email_id;
     /* Written in the same transaction as the part: */
@@ -97,9 +92,5 @@ struct content_new_part {
 /* Stores a part, and removes others if there is no room. Return: 0; -EFBIG when the part alone exceeds the
  * bound; another -errno when it cannot be written. */
 int content_cache_put(struct content_cache *content, const struct content_new_part *part);
-
-/* Serialize and parse the texts of an email. Return: 0; -EBADMSG when the bytes are damaged; -ENOMEM. */
-int content_cache_pack(const struct content_folder *folder, struct content_bytes *ret);
-int content_cache_unpack(const struct content_bytes *bytes, struct content_folder *ret_folder);
 
 #endif

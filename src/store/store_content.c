@@ -32,7 +32,6 @@ enum {
     LOADED_MAX_BYTES = 8 * 1024 * 1024,         /* all texts in contents.loaded */
     CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* one attachment or raw message */
     HEAD_MAX_BYTES = 16 * 1024 * 1024,
-    MESSAGE_HEAD_BYTES = 64 * 1024, /* the start of a raw message, which is searched for the Message-ID */
 
     READER_WAIT_MS = 30 * 1000,
     READER_TRANSFERS_MAX = 16,
@@ -58,11 +57,9 @@ struct content_request {
     int64_t key;
     enum content_part part;
     uint32_t email;
-    const char *email_id;
-    const char *attachment_id; /* NULL for texts and raw messages */
-    bool is_ahead;             /* for no reader, but ahead of one or by the probe; AHEAD_... bound it */
-    bool is_known_to_exist;    /* the service has just shown that it has the email */
-    struct cancel *cancel;     /* cancels requests to the service */
+    struct content_query query;
+    bool is_ahead;         /* for no reader, but ahead of one or by the probe; AHEAD_... bound it */
+    struct cancel *cancel; /* cancels requests to the service */
 };
 
 /* A program (grep -r, tar, a mail program) that reads the same part of an inbox's emails in one direction.
@@ -115,7 +112,7 @@ struct contents {
 struct content_transfer {
     struct worker_job job; /* first, since run_transfer() casts it */
     struct contents *contents;
-    struct content_request request; /* owns its attachment_id */
+    struct content_request request; /* owns query.attachment_id */
     pthread_cond_t done;
     unsigned int references; /* of the running thread and of each reader; protected by contents.lock, like all
                                 below */
@@ -164,14 +161,6 @@ static void cleanup_content(struct store_content **content)
 
 #define _cleanup_content_ _cleanup_(cleanup_content)
 
-static size_t count_memory_bytes(const struct store_content *content)
-{
-    size_t bytes = sizeof(*content);
-    for (size_t i = 0; i < content->folder.len; i++)
-        bytes += sizeof(struct content_entry) + content->folder.entries[i].len;
-    return bytes;
-}
-
 /* Adds texts to `loaded`, and removes the oldest while `loaded` exceeds its bound. */
 static void remember_texts_locked(struct contents *contents, struct store_content *content)
 {
@@ -179,10 +168,10 @@ static void remember_texts_locked(struct contents *contents, struct store_conten
         return;
     g_hash_table_insert(contents->loaded, GUINT_TO_POINTER(content->email), content_ref(content));
     g_queue_push_tail(&contents->loaded_order, content);
-    contents->loaded_bytes += count_memory_bytes(content);
+    contents->loaded_bytes += content->folder.packed_len;
     while (contents->loaded_bytes > LOADED_MAX_BYTES && contents->loaded_order.length > 1) {
         struct store_content *oldest = g_queue_pop_head(&contents->loaded_order);
-        contents->loaded_bytes -= count_memory_bytes(oldest);
+        contents->loaded_bytes -= oldest->folder.packed_len;
         g_hash_table_remove(contents->loaded, GUINT_TO_POINTER(oldest->email));
         store_content_unref(oldest);
     }
@@ -199,13 +188,12 @@ static int load_part(struct contents *contents, const struct content_request *re
     if (error != 0)
         return error;
     if (request->part == CONTENT_PART_TEXTS) {
-        error = content_cache_unpack(&content->bytes, &content->folder);
-        content_bytes_release(&content->bytes);
-        if (error != 0)
-            return error == -EBADMSG ? -ENOENT : error;
+        size_t len = (size_t)content->bytes.len;
+        error = content_folder_unpack(TAKE_PTR(content->bytes.bytes), len, &content->folder);
     }
-    *ret_content = TAKE_PTR(content);
-    return 0;
+    if (error == 0)
+        *ret_content = TAKE_PTR(content);
+    return error == -EBADMSG ? -ENOENT : error;
 }
 
 /* ---------------------------------------------------------------- asking the service */
@@ -217,94 +205,64 @@ static uint64_t ahead_file_max_bytes(const struct contents *contents)
     return CLAMP(share, (uint64_t)AHEAD_MAX_BYTES, (uint64_t)CONTENT_FILE_MAX_BYTES);
 }
 
-/* The answer to one request: the part, and the data that is stored with the part. */
-struct content_answer {
-    struct store_content *content;
-    char *message_id;                       /* NULL if the answer has none */
-    char file_name[CONTENT_FILE_NAME_SIZE]; /* "" if the part is not in a file */
-};
-
 /* Leaves a long part in the file, and reads a short one into memory. */
-static int take_file(struct contents *contents, enum content_part part, int fd, uint64_t len,
-                     struct content_answer *answer)
+static int take_file(struct contents *contents, enum content_part part, struct store_content *content)
 {
-    struct content_bytes *bytes = &answer->content->bytes;
-    size_t head_len = len < MESSAGE_HEAD_BYTES ? (size_t)len : (size_t)MESSAGE_HEAD_BYTES;
-    size_t read_len = len <= CONTENT_ROW_MAX_BYTES ? (size_t)len : head_len;
-    _cleanup_free_ char *read = malloc(read_len + 1);
+    struct content_bytes *bytes = &content->bytes;
+    size_t len = MIN(bytes->len, (uint64_t)CONTENT_ROW_MAX_BYTES);
+    _cleanup_free_ char *read = malloc(len + 1);
     if (read == NULL)
         return -ENOMEM;
-    ssize_t got = file_pread_all(fd, read, read_len, 0);
-    if (got < 0 || (size_t)got < read_len)
+    ssize_t got = file_pread_all(bytes->fd, read, len, 0);
+    if (got < 0 || (size_t)got < len)
         return got < 0 ? (int)got : -EIO;
-    read[read_len] = '\0';
-    if (part == CONTENT_PART_RAW && head_len > 0)
-        answer->message_id = message_id_of(read, head_len);
-    bytes->len = len;
-    if (len > CONTENT_ROW_MAX_BYTES) {
-        bytes->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-        return bytes->fd < 0 ? -errno : 0;
-    }
-    bytes->bytes = TAKE_PTR(read);
-    content_cache_unlink(&contents->cache, answer->file_name);
-    answer->file_name[0] = '\0';
+    read[len] = '\0';
+    if (part == CONTENT_PART_RAW)
+        content->folder.message_id = message_id_of(read, len);
+    if (bytes->len > len)
+        return 0;
+    content_cache_drop_file(&contents->cache, bytes);
+    content_bytes_release(bytes);
+    *bytes = (struct content_bytes){.bytes = TAKE_PTR(read), .fd = -1, .len = len};
     return 0;
 }
 
 static int request_bytes(struct contents *contents, const struct content_request *request,
-                         const struct content_query *query, struct content_answer *answer,
-                         struct service_result *ret)
+                         struct store_content *content, struct service_result *ret)
 {
     struct mail_service *service = contents->store->service;
-    uint64_t len = 0;
-    _cleanup_close_ int fd = content_cache_create_file(&contents->cache, answer->file_name);
-    if (fd < 0)
-        return fd;
-    const struct content_target target = {
-        .fd = fd, .max_bytes = request->is_ahead ? ahead_file_max_bytes(contents) : CONTENT_FILE_MAX_BYTES};
-    if (request->part == CONTENT_PART_RAW)
-        service->ops->get_raw(service, query, &target, request->cancel, &len, ret);
-    else
-        service->ops->get_attachment(service, query, request->attachment_id, &target, request->cancel, &len,
-                                     ret);
-    int error = ret->outcome == SERVICE_OK ? take_file(contents, request->part, fd, len, answer) : 0;
-    if ((error != 0 || ret->outcome != SERVICE_OK) && answer->file_name[0] != '\0')
-        content_cache_unlink(&contents->cache, answer->file_name);
+    struct content_bytes *bytes = &content->bytes;
+    int error = content_cache_create_file(&contents->cache, bytes);
+    if (error != 0)
+        return error;
+    service->ops->get_bytes(service, &request->query, bytes->fd, request->cancel, &bytes->len, ret);
+    if (ret->outcome == SERVICE_OK)
+        error = take_file(contents, request->part, content);
+    if (error != 0 || ret->outcome != SERVICE_OK) {
+        content_cache_drop_file(&contents->cache, bytes);
+        content_bytes_release(bytes);
+    }
     return error;
 }
 
 /* Makes one request. Return: 0, with the outcome in `ret`; -errno of the disk. */
 static int request_once(struct contents *contents, const struct content_request *request,
-                        struct content_answer *answer, struct service_result *ret)
+                        struct store_content *content, struct service_result *ret)
 {
     struct mail_service *service = contents->store->service;
-    const struct content_query query = {.email_id = request->email_id,
-                                        .is_known_to_exist = request->is_known_to_exist,
-                                        .max_bytes = request->is_ahead ? AHEAD_MAX_BYTES : 0};
     if (request->part != CONTENT_PART_TEXTS)
-        return request_bytes(contents, request, &query, answer, ret);
-    struct content_folder *folder = &answer->content->folder;
-    service->ops->get_content(service, &query, request->cancel, folder, ret);
-    if (ret->outcome != SERVICE_OK)
-        return 0;
-    if (folder->message_id != NULL)
-        answer->message_id = message_id_first(folder->message_id, strlen(folder->message_id));
+        return request_bytes(contents, request, content, ret);
+    service->ops->get_content(service, &request->query, request->cancel, &content->folder, ret);
     return 0;
-}
-
-static void content_answer_release(struct content_answer *answer)
-{
-    free(answer->message_id);
-    store_content_unref(answer->content);
 }
 
 /* Repeats the request of a reader while the service is busy. Return: 0; -errno, as in store_content.h. */
 static int request_with_retries(struct contents *contents, const struct content_request *request,
-                                struct content_answer *answer)
+                                struct store_content *content)
 {
     for (int attempt = 1;; attempt++) {
         struct service_result result = {.outcome = SERVICE_RETRY};
-        int error = request_once(contents, request, answer, &result);
+        int error = request_once(contents, request, content, &result);
         bool is_busy = error == 0 && result_is_busy(&result) && result.retry_after_ms <= PAUSE_MAX_MS;
         int64_t delay_ms = result.retry_after_ms >= 0 ? result.retry_after_ms : PAUSE_MS;
         if (error == 0) {
@@ -326,32 +284,24 @@ static int request_with_retries(struct contents *contents, const struct content_
 static int fetch_and_store(struct contents *contents, const struct content_request *request,
                            struct store_content **ret_content)
 {
-    _cleanup_(content_answer_release) struct content_answer answer = {.content = content_new(request->email)};
-    struct store_content *content = answer.content;
-    struct content_bytes packed = {.fd = -1};
-    int error = content == NULL ? -ENOMEM : request_with_retries(contents, request, &answer);
+    _cleanup_content_ struct store_content *content = content_new(request->email);
+    int error = content == NULL ? -ENOMEM : request_with_retries(contents, request, content);
     if (error != 0)
         return error;
-    struct content_new_part part = {.key = request->key,
-                                    .bytes = &content->bytes,
-                                    .file_name = answer.file_name,
-                                    .email = request->email,
-                                    .email_id = request->email_id,
-                                    .message_id = answer.message_id};
-    if (request->part == CONTENT_PART_TEXTS) {
-        error = content_cache_pack(&content->folder, &packed);
-        part.bytes = &packed;
-        part.texts = &content->folder;
-    }
-    if (error == 0)
-        error = content_cache_put(&contents->cache, &part);
-    content_bytes_release(&packed);
-    if (error != 0) {
+    struct content_folder *folder = &content->folder;
+    struct content_bytes packed = {.bytes = folder->packed, .fd = -1, .len = folder->packed_len};
+    bool is_text = request->part == CONTENT_PART_TEXTS;
+    const struct content_new_part part = {.key = request->key,
+                                          .bytes = is_text ? &packed : &content->bytes,
+                                          .email = request->email,
+                                          .email_id = request->query.email_id,
+                                          .message_id = folder->message_id,
+                                          .texts = is_text ? folder : NULL};
+    error = content_cache_put(&contents->cache, &part);
+    if (error != 0)
         log_debug("what was fetched of an email is not kept: %s", strerror(-error));
-        if (answer.file_name[0] != '\0')
-            content_cache_unlink(&contents->cache, answer.file_name);
-    }
-    *ret_content = TAKE_PTR(answer.content);
+    content_cache_drop_file(&contents->cache, &content->bytes);
+    *ret_content = TAKE_PTR(content);
     return 0;
 }
 
@@ -363,7 +313,7 @@ static void unref_transfer_locked(struct content_transfer *transfer)
         return;
     store_content_unref(transfer->content);
     pthread_cond_destroy(&transfer->done);
-    free((char *)transfer->request.attachment_id);
+    free((char *)transfer->request.query.attachment_id);
     free(transfer);
 }
 
@@ -415,7 +365,7 @@ static int start_transfer_locked(struct contents *contents, const struct content
     struct content_transfer *transfer = g_new0(struct content_transfer, 1);
     *transfer = (struct content_transfer){
         .job.run = run_transfer, .contents = contents, .request = *request, .references = 1};
-    transfer->request.attachment_id = g_strdup(request->attachment_id);
+    transfer->request.query.attachment_id = g_strdup(request->query.attachment_id);
     clock_condition_init(&transfer->done);
     int error = request->is_ahead ? 0 : worker_pool_submit(contents->reader_pool, &transfer->job);
     if (error != 0) {
@@ -462,20 +412,31 @@ static int fetch_part(struct contents *contents, const struct content_request *r
 
 /* ---------------------------------------------------------------- fetching ahead */
 
+static uint64_t get_max_bytes(const struct contents *contents, enum content_part part, bool is_ahead)
+{
+    if (part == CONTENT_PART_TEXTS)
+        return is_ahead ? AHEAD_MAX_BYTES : CONTENT_MAX_BYTES;
+    return is_ahead ? ahead_file_max_bytes(contents) : CONTENT_FILE_MAX_BYTES;
+}
+
 /* Returns false if there is no such email. */
 static bool make_request(struct contents *contents, uint32_t email, enum content_part part,
                          const char *attachment_id, bool is_ahead, struct content_request *ret)
 {
     const char *id = store_get_email_id(contents->store, email);
-    if (id != NULL)
-        *ret = (struct content_request){.key = content_cache_key(part, id, attachment_id),
-                                        .part = part,
-                                        .email = email,
-                                        .email_id = id,
-                                        .attachment_id = attachment_id,
-                                        .is_ahead = is_ahead,
-                                        .cancel = &contents->cancel};
-    return id != NULL;
+    if (id == NULL)
+        return false;
+    *ret = (struct content_request){
+        .key = content_cache_key(part, id, attachment_id),
+        .part = part,
+        .email = email,
+        .query = {.email_id = id,
+                  .attachment_id = attachment_id,
+                  .max_bytes = get_max_bytes(contents, part, is_ahead)},
+        .is_ahead = is_ahead,
+        .cancel = &contents->cancel,
+    };
+    return true;
 }
 
 /* Fetches a part, unless another thread does so. Ignores errors, since a later read of the part reports them.
@@ -601,15 +562,12 @@ static void follow_reader(struct contents *contents, const struct content_reques
 
 /* ---------------------------------------------------------------- reading */
 
-/* Returns -EINTR, too, if `cancel` is set and the part must be fetched, or the cache must write first. */
+/* Returns -EINTR, too, if `cancel` is set and the part must be fetched. */
 static int get_part(struct contents *contents, const struct content_request *request, struct cancel *cancel,
                     struct store_content **ret_content)
 {
-    bool must_not_wait = cancel_is_set(cancel);
-    if (must_not_wait && content_cache_must_write(&contents->cache))
-        return -EINTR;
     bool is_missing = load_part(contents, request, ret_content) != 0;
-    if (is_missing && must_not_wait)
+    if (is_missing && cancel_is_set(cancel))
         return -EINTR;
     follow_reader(contents, request, is_missing);
     int error = is_missing ? fetch_part(contents, request, cancel, ret_content) : 0;
@@ -712,7 +670,7 @@ static int probe_part(struct contents *contents, uint32_t email, enum content_pa
     _cleanup_content_ struct store_content *content = NULL;
     if (!make_request(contents, email, part, NULL, true, &request))
         return -ENOENT;
-    request.is_known_to_exist = true;
+    request.query.is_known_to_exist = true;
     request.cancel = cancel;
     return fetch_and_store(contents, &request, &content);
 }

@@ -580,13 +580,13 @@ readers_with_handlers_wait() { # COUNT
   server_answers raw '{"verbatim": "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\nhalf", "stall": true}'
   cat "$it/message.eml" >/dev/null 2>&1 &
   reader=$!
-  wait_until 20 compgen -G "$STATE/cache/parts/new-*"
+  wait_until 20 compgen -G "$STATE/cache/parts/*"
   kill_mount KILL
   wait "$reader" || true
   server_answers raw
   start_mount
   equal "$(tail -n 1 "$it/message.eml")" "raw 5"
-  wait_until 20 eval '! compgen -G "$STATE/cache/parts/new-*"'
+  wait_until 20 eval '! compgen -G "$STATE/cache/parts/*"'
 }
 
 @test "a damaged copy is fetched again" {

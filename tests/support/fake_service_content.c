@@ -76,7 +76,7 @@ void fake_get_content(struct mail_service *service, const struct content_query *
     const struct fake_part *part = find_part_locked(fake, FAKE_GET_CONTENT, query->email_id, NULL, &outcome);
     if (part != NULL)
         fake->capabilities.content = CAPABILITY_PRESENT;
-    if (part != NULL && query->max_bytes > 0 && part->len > query->max_bytes) {
+    if (part != NULL && part->len > query->max_bytes) {
         outcome = (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 200, .error = EFBIG};
         part = NULL;
     }
@@ -85,43 +85,25 @@ void fake_get_content(struct mail_service *service, const struct content_query *
     fake_end_call_locked(fake, FAKE_GET_CONTENT, &outcome, ret);
 }
 
-static void write_part_locked(const struct fake_part *part, const struct content_target *target,
-                              uint64_t *ret_len, struct fake_outcome *outcome)
-{
-    if (part->len > target->max_bytes)
-        *outcome = (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 200, .error = EFBIG};
-    else if (file_pwrite_all(target->fd, part->bytes, part->len, 0) != 0)
-        *outcome = (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 200, .error = EIO};
-    *ret_len = part->len;
-}
-
-void fake_get_attachment(struct mail_service *service, const struct content_query *query,
-                         const char *attachment_id, const struct content_target *target,
-                         struct cancel *cancel, uint64_t *ret_len, struct service_result *ret)
+void fake_get_bytes(struct mail_service *service, const struct content_query *query, int fd,
+                    struct cancel *cancel, uint64_t *ret_len, struct service_result *ret)
 {
     struct fake_service *fake = fake_of(service);
-    const struct fake_record call = {.text = query->email_id, .key = attachment_id};
-    struct fake_outcome outcome = fake_begin_call(fake, FAKE_GET_ATTACHMENT, &call, cancel);
+    enum fake_call kind = query->attachment_id == NULL ? FAKE_GET_RAW : FAKE_GET_ATTACHMENT;
+    const struct fake_record call = {.text = query->email_id, .key = query->attachment_id};
+    struct fake_outcome outcome = fake_begin_call(fake, kind, &call, cancel);
     const struct fake_part *part =
-        find_part_locked(fake, FAKE_GET_ATTACHMENT, query->email_id, attachment_id, &outcome);
-    if (part != NULL)
-        write_part_locked(part, target, ret_len, &outcome);
-    fake_end_call_locked(fake, FAKE_GET_ATTACHMENT, &outcome, ret);
-}
-
-void fake_get_raw(struct mail_service *service, const struct content_query *query,
-                  const struct content_target *target, struct cancel *cancel, uint64_t *ret_len,
-                  struct service_result *ret)
-{
-    struct fake_service *fake = fake_of(service);
-    const struct fake_record call = {.text = query->email_id};
-    struct fake_outcome outcome = fake_begin_call(fake, FAKE_GET_RAW, &call, cancel);
-    const struct fake_part *part = find_part_locked(fake, FAKE_GET_RAW, query->email_id, NULL, &outcome);
+        find_part_locked(fake, kind, query->email_id, query->attachment_id, &outcome);
     if (part != NULL) {
-        fake->capabilities.raw = CAPABILITY_PRESENT;
-        write_part_locked(part, target, ret_len, &outcome);
+        if (kind == FAKE_GET_RAW)
+            fake->capabilities.raw = CAPABILITY_PRESENT;
+        if (part->len > query->max_bytes)
+            outcome = (struct fake_outcome){.outcome = SERVICE_REJECTED, .http_status = 200, .error = EFBIG};
+        else if (file_pwrite_all(fd, part->bytes, part->len, 0) != 0)
+            outcome = (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 200, .error = EIO};
+        *ret_len = part->len;
     }
-    fake_end_call_locked(fake, FAKE_GET_RAW, &outcome, ret);
+    fake_end_call_locked(fake, kind, &outcome, ret);
 }
 
 static struct fake_email *find_email_locked(struct fake_service *fake, const char *id)

@@ -98,12 +98,8 @@ void fake_end_call_locked(struct fake_service *fake, enum fake_call call, const 
 /* The calls of fake_service_content.c. */
 void fake_get_content(struct mail_service *service, const struct content_query *query, struct cancel *cancel,
                       struct content_folder *ret_content, struct service_result *ret);
-void fake_get_attachment(struct mail_service *service, const struct content_query *query,
-                         const char *attachment_id, const struct content_target *target,
-                         struct cancel *cancel, uint64_t *ret_len, struct service_result *ret);
-void fake_get_raw(struct mail_service *service, const struct content_query *query,
-                  const struct content_target *target, struct cancel *cancel, uint64_t *ret_len,
-                  struct service_result *ret);
+void fake_get_bytes(struct mail_service *service, const struct content_query *query, int fd,
+                    struct cancel *cancel, uint64_t *ret_len, struct service_result *ret);
 void fake_mark_email(struct mail_service *service, const char *email_id, bool is_valid, int64_t timeout_ms,
                      struct cancel *cancel, struct email_record *ret_record, struct service_result *ret);
 

@@ -42,7 +42,8 @@ static enum service_outcome get_content(struct api_fixture *fixture, const char 
                                         int *ret_error)
 {
     struct mail_service *service = service_of(fixture);
-    const struct content_query query = {.email_id = id, .is_known_to_exist = is_known};
+    const struct content_query query = {
+        .email_id = id, .is_known_to_exist = is_known, .max_bytes = CONTENT_MAX_BYTES};
     _cleanup_(content_folder_release) struct content_folder content = {0};
     struct service_result result;
     service->ops->get_content(service, &query, NULL, &content, &result);
@@ -59,7 +60,7 @@ API_TEST(the_content_of_an_email_is_read)
 {
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
-    const struct content_query query = {.email_id = "e/1"};
+    const struct content_query query = {.email_id = "e/1", .max_bytes = CONTENT_MAX_BYTES};
     _cleanup_(content_folder_release) struct content_folder content = {0};
     struct service_result result;
     push(fixture, 200, CONTENT);
@@ -196,12 +197,11 @@ API_TEST(attachments_are_fetched_byte_for_byte)
     struct api_fixture *fixture = *state;
     struct mail_service *service = service_of(fixture);
     FILE *file = tmpfile();
-    const struct content_query query = {.email_id = "e-1"};
-    const struct content_target target = {.fd = fileno(file), .max_bytes = 5};
+    const struct content_query query = {.email_id = "e-1", .attachment_id = "a b", .max_bytes = 5};
     struct service_result result;
     uint64_t len;
     scripted_server_push(fixture->server, (struct scripted_step){.body = "a\0\xff\r\n", .body_len = 5});
-    service->ops->get_attachment(service, &query, "a b", &target, NULL, &len, &result);
+    service->ops->get_bytes(service, &query, fileno(file), NULL, &len, &result);
     check_result(&result);
     assert_int_equal(result.outcome, SERVICE_OK);
     assert_int_equal(len, 5);
@@ -214,7 +214,7 @@ API_TEST(attachments_are_fetched_byte_for_byte)
     service_result_release(&result);
 
     push(fixture, 200, "123456");
-    service->ops->get_attachment(service, &query, "a", &target, NULL, &len, &result);
+    service->ops->get_bytes(service, &query, fileno(file), NULL, &len, &result);
     assert_int_equal(result.outcome, SERVICE_REJECTED);
     assert_int_equal(result.error, EFBIG);
     service_result_release(&result);
@@ -227,12 +227,11 @@ API_TEST(a_failure_to_write_bytes_is_reported)
     struct mail_service *service = service_of(fixture);
     FILE *full = fopen("/dev/full", "r+");
     assert_non_null(full);
-    const struct content_query query = {.email_id = "e-1"};
-    const struct content_target target = {.fd = fileno(full), .max_bytes = 100};
+    const struct content_query query = {.email_id = "e-1", .max_bytes = 100};
     struct service_result result;
     uint64_t len;
     push(fixture, 200, "123456");
-    service->ops->get_raw(service, &query, &target, NULL, &len, &result);
+    service->ops->get_bytes(service, &query, fileno(full), NULL, &len, &result);
     check_result(&result);
     assert_int_equal(result.outcome, SERVICE_RETRY);
     assert_int_equal(result.error, ENOSPC);
@@ -244,11 +243,10 @@ static enum service_outcome get_raw(struct api_fixture *fixture, const char *id)
 {
     struct mail_service *service = service_of(fixture);
     FILE *file = tmpfile();
-    const struct content_query query = {.email_id = id, .is_known_to_exist = true};
-    const struct content_target target = {.fd = fileno(file), .max_bytes = 1000};
+    const struct content_query query = {.email_id = id, .is_known_to_exist = true, .max_bytes = 1000};
     struct service_result result;
     uint64_t len;
-    service->ops->get_raw(service, &query, &target, NULL, &len, &result);
+    service->ops->get_bytes(service, &query, fileno(file), NULL, &len, &result);
     check_result(&result);
     enum service_outcome outcome = result.outcome;
     service_result_release(&result);
@@ -275,16 +273,15 @@ API_TEST(raw_messages_can_be_absent_while_content_is_present)
 API_TEST(a_raw_message_that_is_too_long_shows_that_the_endpoint_exists)
 {
     struct api_fixture *fixture = *state;
-    const struct content_query query = {.email_id = "e-1", .is_known_to_exist = true};
+    const struct content_query query = {.email_id = "e-1", .is_known_to_exist = true, .max_bytes = 1000};
     _cleanup_close_ int fd = memfd_create("raw", MFD_CLOEXEC);
-    const struct content_target target = {.fd = fd, .max_bytes = 1000};
     static const char *const headers[] = {"Content-Type: text/html\r\n", NULL};
     for (size_t i = 0; i < ARRAY_LEN(headers); i++) {
         uint64_t len = 0;
         struct service_result result;
         scripted_server_push(fixture->server,
                              (struct scripted_step){.fault = SCRIPTED_ENDLESS_BODY, .headers = headers[i]});
-        fixture->service->ops->get_raw(fixture->service, &query, &target, NULL, &len, &result);
+        fixture->service->ops->get_bytes(fixture->service, &query, fd, NULL, &len, &result);
         check_result(&result);
         assert_int_equal(result.error, headers[i] != NULL ? EIO : EFBIG);
         assert_int_equal(get_capabilities(fixture).raw,
@@ -314,9 +311,8 @@ API_TEST(a_raw_message_over_a_slow_line_is_complete)
     };
     struct api_fixture *fixture = *state;
     const struct mail_service_ops *ops = fixture->service->ops;
-    const struct content_query query = {.email_id = "e-1"};
+    const struct content_query query = {.email_id = "e-1", .max_bytes = 1 << 20};
     _cleanup_close_ int fd = memfd_create("raw", MFD_CLOEXEC);
-    const struct content_target target = {.fd = fd, .max_bytes = 1 << 20};
     _cleanup_free_ char *text = calloc(1, CHUNKS * CHUNK_BYTES);
     assert_non_null(text);
     scripted_server_push(fixture->server, (struct scripted_step){.fault = SCRIPTED_CHUNKED,
@@ -327,7 +323,7 @@ API_TEST(a_raw_message_over_a_slow_line_is_complete)
                                                                  .context = &fd});
     uint64_t len = 0;
     struct service_result result;
-    ops->get_raw(fixture->service, &query, &target, NULL, &len, &result);
+    ops->get_bytes(fixture->service, &query, fd, NULL, &len, &result);
     check_result(&result);
     assert_int_equal(result.outcome, SERVICE_OK);
     assert_int_equal(len, CHUNKS * CHUNK_BYTES);
@@ -361,7 +357,7 @@ API_TEST(path_segments_are_encoded)
     struct api_fixture *fixture = *state;
     scripted_server_set_default(fixture->server, (struct scripted_step){.status = 404});
     for (unsigned int i = 0; i < ARRAY_LEN(cases); i++) {
-        const struct content_query query = {.email_id = cases[i].id};
+        const struct content_query query = {.email_id = cases[i].id, .max_bytes = CONTENT_MAX_BYTES};
         struct content_folder content;
         struct service_result result;
         char expected[128];
@@ -378,25 +374,23 @@ API_TEST(an_id_too_long_for_a_path_makes_no_request)
     struct api_fixture *fixture = *state;
     const struct mail_service_ops *ops = fixture->service->ops;
     FILE *file = tmpfile();
-    const struct content_target target = {.fd = fileno(file), .max_bytes = 1000};
-    const struct content_query by_short = {.email_id = "e-1"};
     char id[4096 + 1]; /* longer than any path */
-    const struct content_query by_long = {.email_id = id};
+    const struct content_query queries[] = {
+        {.email_id = id, .max_bytes = 1000},
+        {.email_id = id, .attachment_id = "a", .max_bytes = 1000},
+        {.email_id = "e-1", .attachment_id = id, .max_bytes = 1000},
+    };
     memset(id, 'x', sizeof(id) - 1);
     id[sizeof(id) - 1] = '\0';
-    for (int i = 0; i < 5; i++) {
+    for (size_t i = 0; i < ARRAY_LEN(queries) + 2; i++) {
         _cleanup_(content_folder_release) struct content_folder content = {0};
         struct service_result result = {.outcome = SERVICE_OK};
         struct email_record record;
         uint64_t len;
-        if (i == 0)
-            ops->get_content(fixture->service, &by_long, NULL, &content, &result);
-        else if (i == 1)
-            ops->get_raw(fixture->service, &by_long, &target, NULL, &len, &result);
-        else if (i == 2)
-            ops->get_attachment(fixture->service, &by_long, "a", &target, NULL, &len, &result);
-        else if (i == 3)
-            ops->get_attachment(fixture->service, &by_short, id, &target, NULL, &len, &result);
+        if (i < ARRAY_LEN(queries))
+            ops->get_bytes(fixture->service, &queries[i], fileno(file), NULL, &len, &result);
+        else if (i == ARRAY_LEN(queries))
+            ops->get_content(fixture->service, &queries[0], NULL, &content, &result);
         else
             ops->mark_email(fixture->service, id, true, 5000, NULL, &record, &result);
         assert_int_equal(result.outcome, SERVICE_REJECTED);

@@ -811,7 +811,7 @@ TEST_WITH(inboxfs_can_read_a_content_with_the_longest_texts, fixture_set_up, fix
     for (size_t i = 0; i < content.len; i++)
         earlier += content.entries[i].kind == CONTENT_PREVIOUS;
     assert_int_equal(1, earlier);
-    assert_string_equal("<2@x>", content.message_id);
+    assert_string_equal("2@x", content.message_id);
     content_folder_release(&content);
     json_decref(email);
     free(bob);

@@ -743,7 +743,7 @@ static void put(struct small_cache *small, int64_t number)
     int fd = open("/dev/urandom", O_RDONLY);
     assert_int_equal(read(fd, random, sizeof(random)), sizeof(random));
     close(fd);
-    const struct content_bytes bytes = {.bytes = random, .fd = -1, .len = 880};
+    struct content_bytes bytes = {.bytes = random, .fd = -1, .len = 880};
     const struct content_new_part part = {.key = number, .bytes = &bytes};
     assert_int_equal(content_cache_put(&small->content, &part), 0);
 }

@@ -204,18 +204,15 @@ TEST_WITH(operators_of_fts5_are_searched_as_words, set_up, tear_down)
 /* Adds an email as pending, with a body and, unless its name is NULL, an attachment. */
 static void note_content(struct fixture *fixture, uint32_t number, const char *body, const char *attachment)
 {
-    struct content_folder folder = {.len = 0};
-    struct content_entry *entry = content_folder_add(&folder, CONTENT_TEXT, "body.txt", "");
-    assert_non_null(entry);
-    entry->bytes = strdup(body);
-    entry->len = strlen(body);
-    if (attachment != NULL)
-        assert_non_null(content_folder_add(&folder, CONTENT_ATTACHMENT, attachment, "id"));
+    struct content_entry entries[] = {
+        {.kind = CONTENT_TEXT, .name = "body.txt", .id = "", .bytes = body, .len = strlen(body)},
+        {.kind = CONTENT_ATTACHMENT, .name = attachment, .id = "id", .bytes = ""},
+    };
+    const struct content_folder folder = {.entries = entries, .len = attachment != NULL ? 2 : 1};
     struct connection *writer = NULL;
     assert_int_equal(cache_begin_write(&fixture->cache, &writer), 0);
     assert_int_equal(
         cache_end_write(&fixture->cache, search_index_add_pending_content(writer, number, &folder)), 0);
-    content_folder_release(&folder);
 }
 
 TEST_WITH(bodies_are_found_and_stay_when_the_record_changes, set_up, tear_down)
