@@ -17,7 +17,6 @@
 
 #include "base/cleanup.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/thread.h"
@@ -49,7 +48,6 @@ enum {
     STREAM_LEN_TO_BEGIN = 2,           /* fetching ahead begins when a stream has this `len` */
 
     PROBE_EMAILS_MAX = 4,
-    PROBES_SPARED_MAX = 20,
 };
 
 /* A request for one part. The strings are borrowed. */
@@ -92,8 +90,6 @@ struct contents {
     struct worker_pool *ahead_pool;  /* transfers ahead of readers */
     atomic_uint ability;             /* enum content_ability */
     atomic_bool must_probe;          /* a read failed with -ENOENT, so `ability` may be wrong */
-    uint64_t missing;                /* hash of the emails that the last probe found without content, or 0 */
-    unsigned int probes_spared;      /* probes skipped because of `missing` */
 
     pthread_mutex_t lock;
     pthread_cond_t stopped; /* signalled when is_stopping is set */
@@ -676,31 +672,19 @@ static int probe_part(struct contents *contents, uint32_t email, enum content_pa
 }
 
 /* Requests the content of one email after another until the capabilities are certain. */
-static void probe_emails(struct contents *contents, bool is_in_doubt, struct cancel *cancel)
+static void probe_emails(struct contents *contents, struct cancel *cancel)
 {
-    struct index *index = &contents->store->index;
     uint32_t emails[PROBE_EMAILS_MAX];
-    size_t len = index_pick_emails(index, emails, PROBE_EMAILS_MAX);
-    uint64_t hash = hash_bytes(1, emails, len * sizeof(*emails));
-    /* Emails without content do not prove that the service has none. The same emails are probed again only
-     * every PROBES_SPARED_MAX-th time. */
-    if (!is_in_doubt && hash == contents->missing && ++contents->probes_spared < PROBES_SPARED_MAX)
-        return;
+    size_t len = index_pick_emails(&contents->store->index, emails, PROBE_EMAILS_MAX);
     bool is_sure = false;
-    bool is_missing = len > 0;
     for (size_t i = 0; i < len && !is_sure && !cancel_is_set(cancel); i++) {
-        if (store_get_email_id(contents->store, emails[i]) == NULL)
-            continue;
         int error = probe_part(contents, emails[i], CONTENT_PART_TEXTS, cancel);
         is_sure = get_capabilities(contents).content == CAPABILITY_ABSENT;
-        is_missing = is_missing && error == -ENOENT;
         if (error != 0 && error != -EFBIG)
             continue;
         error = probe_part(contents, emails[i], CONTENT_PART_RAW, cancel);
         is_sure = error == 0 || get_capabilities(contents).raw != CAPABILITY_UNKNOWN;
     }
-    contents->missing = is_missing ? hash : 0;
-    contents->probes_spared = 0;
 }
 
 /* A capability that is unknown does not change the ability. */
@@ -733,7 +717,7 @@ static void probe(void *context, struct cancel *cancel)
     bool is_in_doubt = atomic_exchange(&contents->must_probe, false);
     const struct service_capabilities before = get_capabilities(contents);
     if (is_in_doubt || before.content != CAPABILITY_PRESENT || before.raw == CAPABILITY_UNKNOWN)
-        probe_emails(contents, is_in_doubt, cancel);
+        probe_emails(contents, cancel);
     publish_ability(contents);
 }
 
