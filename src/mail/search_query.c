@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parses queries, and reads the texts of a record that queries are compared with.
+ * Parses queries.
  */
 #include "mail/search_query.h"
 
@@ -11,10 +11,7 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/strbuf.h"
 #include "mail/date.h"
-#include "mail/json_value.h"
-#include "mail/json_writer.h"
 #include "mail/reason.h"
 #include "mail/reply.h"
 
@@ -276,76 +273,4 @@ bool search_query_matches_facts(const struct search_query *query, const char *fo
             return false;
     }
     return true;
-}
-
-/* ---------------------------------------------------------------- records */
-
-enum {
-    PEOPLE_MAX_BYTES = 256 * 1024
-};
-
-/* Appends a string up to its first NUL, then `end`; nothing if the value is "" or not a string. */
-static void append_text(const json_t *value, struct strbuf *out, const char *end)
-{
-    const char *text = json_string_value(value);
-    if (text == NULL || text[0] == '\0')
-        return;
-    strbuf_append_str(out, text);
-    strbuf_append_str(out, end);
-}
-
-/* An address is an object; some servers send a string. */
-static void append_person(const json_t *value, struct strbuf *people)
-{
-    append_text(json_object_get(value, "name"), people, " ");
-    append_text(json_is_object(value) ? json_object_get(value, "address") : value, people, "\n");
-}
-
-/* Returns the people in these fields, each of which is one address or an array of them. The caller frees.
- * The text is cut at its bound, and can still be searched. */
-static char *read_people(const json_t *record, const char *const *keys)
-{
-    _cleanup_strbuf_ struct strbuf people = STRBUF_INIT(PEOPLE_MAX_BYTES);
-    for (; *keys != NULL; keys++) {
-        const json_t *value = json_object_get(record, *keys);
-        if (!json_is_array(value))
-            append_person(value, &people);
-        for (size_t i = 0; i < json_array_size(value); i++)
-            append_person(json_array_get(value, i), &people);
-    }
-    if (people.error == -EMSGSIZE)
-        people.error = 0;
-    return strbuf_take(&people, NULL);
-}
-
-int search_record_read(const char *json, size_t len, struct search_record *ret_record)
-{
-    static const char *const sender[] = {"from_address", NULL};
-    static const char *const recipients[] = {"to_addresses", "cc_addresses", "bcc_addresses", NULL};
-    static const char *const reply_to[] = {"reply_to_addresses", NULL};
-    _cleanup_json_ json_t *object = NULL;
-    int error = json_value_read(json, len, 0, &object);
-    if (error != 0 || !json_is_object(object))
-        return error == -ENOMEM ? error : -EBADMSG;
-    const char *subject = json_string_value(json_object_get(object, "subject"));
-    struct search_record record = {.subject = strdup(subject != NULL ? subject : ""),
-                                   .sender = read_people(object, sender),
-                                   .recipients = read_people(object, recipients),
-                                   .reply_to = read_people(object, reply_to)};
-    if (record.subject == NULL || record.sender == NULL || record.recipients == NULL ||
-        record.reply_to == NULL) {
-        search_record_release(&record);
-        return -ENOMEM;
-    }
-    *ret_record = record;
-    return 0;
-}
-
-void search_record_release(struct search_record *record)
-{
-    free(record->subject);
-    free(record->sender);
-    free(record->recipients);
-    free(record->reply_to);
-    *record = (struct search_record){.subject = NULL};
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Queries of search/, and the texts of an email for their comparison. A query consists of terms, and an email
- * has to match all of them:
+ * Queries of search/. A query consists of terms, and an email has to match all of them:
  *
  * - WORD, "SOME WORDS": words in a row, in any text; WORD may also be the beginning of a longer word
  * - subject: from: to: before WORD or "SOME WORDS" search that field alone (to: means To, Cc and Bcc)
@@ -77,18 +76,5 @@ bool search_query_matches_facts(const struct search_query *query, const char *fo
 /* Folds a text: texts that differ only in case, compatibility forms or the composition of accents give the
  * same result. `text` is UTF-8. The caller frees; NULL when out of memory. */
 char *search_fold(const char *text);
-
-/* The texts of an email for a search. Addresses are written with their names. */
-struct search_record {
-    char *subject;
-    char *sender;
-    char *recipients; /* To, Cc and Bcc */
-    char *reply_to;
-};
-
-/* Reads the texts of a record (email_record.json), ignoring fields of other types; the caller releases them.
- * Return: 0; -EBADMSG if the record cannot be read; -ENOMEM. */
-int search_record_read(const char *json, size_t len, struct search_record *ret_record);
-void search_record_release(struct search_record *record);
 
 #endif

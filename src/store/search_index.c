@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes a row of the index from a record and a body, and an FTS5 expression from a query.
+ * Makes rows of the index from records and bodies, and an FTS5 expression from a query.
  */
 #include "store/search_index.h"
 
@@ -69,70 +69,41 @@ enum {
     EMAILS_AT_ONCE = 512 /* indexing them takes some 50 ms */
 };
 
-/* Indexes the email of a row of index_next(). Skips an email that is gone: it has no record. */
-static int index_row(struct connection *connection, sqlite3_stmt *row)
-{
-    struct search_record record;
-    int64_t email = sqlite3_column_int64(row, 0);
-    const char *attached = (const char *)sqlite3_column_text(row, 1);
-    const char *body = (const char *)sqlite3_column_text(row, 2);
-    const char *json = sqlite3_column_blob(row, 3);
-    if (json == NULL)
-        return 0;
-    int error = search_record_read(json, (size_t)sqlite3_column_bytes(row, 3), &record);
-    if (error != 0)
-        return error == -EBADMSG ? 0 : error;
-    bool has_row = false;
-    if (attached == NULL) { /* the row keeps its body and attachments */
-        error = query_execute(
-            connection,
-            "UPDATE search SET subject = ?2, sender = ?3, recipients = ?4, reply_to = ?5 WHERE rowid = ?1",
-            "issss", email, record.subject, record.sender, record.recipients, record.reply_to);
-        has_row = sqlite3_changes(connection->db) > 0;
-    }
-    if (error == 0 && !has_row)
-        error = query_execute(
-            connection,
-            "INSERT OR REPLACE INTO search (rowid, subject, sender, recipients, reply_to, body, attached)"
-            " VALUES (?, ?, ?, ?, ?, ?, ?)",
-            "issssss", email, record.subject, record.sender, record.recipients, record.reply_to,
-            attached == NULL ? "" : body, attached == NULL ? attached_unknown : attached);
-    search_record_release(&record);
-    return error;
-}
+/* All strings in a JSON value, in the order of the record; the text is cut at its bound. An address is an
+ * object with a name and an address; some servers send a string. */
+#define STRINGS_OF(value)                                         \
+    "(SELECT substr(group_concat(atom, char(10)), 1, 256 * 1024)" \
+    " FROM json_tree(" value ") WHERE type = 'text')"
+#define SENDER STRINGS_OF("record.json -> '$.from_address'")
+#define RECIPIENTS \
+    STRINGS_OF("json_extract(record.json, '$.to_addresses', '$.cc_addresses', '$.bcc_addresses')")
+#define REPLY_TO STRINGS_OF("record.json -> '$.reply_to_addresses'")
 
-/* Indexes the first pending email from *number on, and sets *number to its number plus 1. Return: 1; 0 when
- * there is none; -errno. */
-static int index_next(struct connection *connection, int64_t *number)
-{
-    _cleanup_statement_ struct statement statement = {0};
-    int error = query_first(connection, &statement,
-                            "SELECT p.number, p.attached, p.body, r.json FROM search_pending AS p"
-                            " LEFT JOIN emails AS e ON e.number = p.number"
-                            " LEFT JOIN records AS r ON r.number = e.text WHERE p.number >= ?"
-                            " ORDER BY p.number LIMIT 1",
-                            "i", *number);
-    if (error != 0)
-        return error == -ENOENT ? 0 : error;
-    *number = sqlite3_column_int64(statement.row, 0);
-    error = index_row(connection, statement.row);
-    if (error == 0)
-        error = query_execute(connection, "DELETE FROM search_pending WHERE number = ?", "i", (*number)++);
-    return error != 0 ? error : 1;
-}
+/* The row of a changed record keeps its body and attachments. An email that is gone has no record. */
+static const char index_pending[] =
+    "INSERT OR REPLACE INTO search (rowid, subject, sender, recipients, reply_to, body, attached)"
+    " SELECT pending.number, record.json ->> '$.subject', " SENDER ", " RECIPIENTS ", " REPLY_TO ","
+    " coalesce(pending.body, search.body), coalesce(pending.attached, search.attached, ?2)"
+    " FROM (SELECT * FROM search_pending ORDER BY number LIMIT ?1) AS pending"
+    " JOIN emails ON emails.number = pending.number"
+    " JOIN (SELECT number, CAST(json AS TEXT) AS json FROM records) AS record ON record.number = emails.text"
+    " LEFT JOIN search ON search.rowid = pending.number WHERE json_valid(record.json)";
 
 int search_index_process_pending(struct cache *cache)
 {
     struct connection *connection = NULL;
-    int64_t number = 0;
-    int more = 1;
     int error = cache_begin_write(cache, &connection);
     if (error != 0)
         return error;
-    for (int i = 0; i < EMAILS_AT_ONCE && more > 0; i++)
-        more = index_next(connection, &number);
-    error = cache_end_write(cache, more < 0 ? more : 0);
-    return error != 0 ? error : more;
+    error = query_execute(connection, index_pending, "is", (int64_t)EMAILS_AT_ONCE, attached_unknown);
+    if (error == 0)
+        error = query_execute(connection,
+                              "DELETE FROM search_pending WHERE number IN"
+                              " (SELECT number FROM search_pending ORDER BY number LIMIT ?)",
+                              "i", (int64_t)EMAILS_AT_ONCE);
+    bool has_more = error == 0 && sqlite3_changes(connection->db) == EMAILS_AT_ONCE;
+    error = cache_end_write(cache, error);
+    return error != 0 ? error : has_more ? 1 : 0;
 }
 
 /* ---------------------------------------------------------------- finding */

@@ -11,7 +11,6 @@
 #include "mail/email_record.h"
 #include "mail/file_name.h"
 #include "mail/json_writer.h"
-#include "mail/search_query.h"
 
 static void check_line(const struct email_record *record)
 {
@@ -29,7 +28,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     struct email_record record;
     struct email_record again;
-    struct search_record words;
     if (email_record_from_text((const char *)bytes, len, &record) != 0)
         return 0;
     FUZZ_CHECK(file_name_is_harmless(record.stem));
@@ -43,8 +41,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     FUZZ_CHECK(strcmp(again.stem, record.stem) == 0 || record.key[0] == '~');
     FUZZ_CHECK(again.line_len == record.line_len && again.date_ms == record.date_ms);
     email_record_release(&again);
-    if (search_record_read(record.json, record.json_len, &words) == 0)
-        search_record_release(&words);
     email_record_release(&record);
     return 0;
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Parsing of search queries, and the texts of records that a query is compared with.
+ * Parsing of search queries.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -247,94 +247,4 @@ TEST(case_and_compatibility_forms_are_folded)
         _cleanup_free_ char *folded = search_fold(rows[i][0]);
         assert_string_equal(folded, rows[i][1]);
     }
-}
-
-TEST(a_record_gives_its_subject_sender_and_recipients)
-{
-    static const char json[] = "{\"subject\": \"Hello\", \"from_address\": {\"address\": \"B@x.example\", "
-                               "\"name\": \"Bob\"}, \"to_addresses\": [{\"address\": \"a@x.example\", "
-                               "\"name\": null}, \"c@x.example\", 7, null], \"cc_addresses\": \"none\", "
-                               "\"reply_to_addresses\": [\"d@x.example\"]}";
-    struct search_record record;
-    assert_int_equal(search_record_read(json, strlen(json), &record), 0);
-    assert_string_equal(record.subject, "Hello");
-    assert_string_equal(record.sender, "Bob B@x.example\n");
-    assert_string_equal(record.recipients, "a@x.example\nc@x.example\nnone\n");
-    assert_string_equal(record.reply_to, "d@x.example\n");
-    search_record_release(&record);
-
-    assert_int_equal(search_record_read("{\"subject\": 4}", 14, &record), 0);
-    assert_string_equal(record.subject, "");
-    assert_string_equal(record.sender, "");
-    assert_string_equal(record.recipients, "");
-    search_record_release(&record);
-    assert_int_equal(search_record_read("[1]", 3, &record), -EBADMSG);
-}
-
-TEST(fields_of_other_names_and_types_are_ignored)
-{
-    static const char json[] = "{\n  \"id\": \"x\",\n  \"deep\": {\"subject\": \"no\", \"list\": [[], {}, "
-                               "[{\"a\": [1.5e3, true]}], \"]}\\\"\"]},"
-                               "\n  \"latest_webhook_log\": null, \"user_mark_status\": false, \"n\": -4, "
-                               "\"from_address\": {\"note\": "
-                               "{\"name\": \"no\"}, \"name\": \"A \\\"B\\\" \\u00c4\", \"address\": 7},\n  "
-                               "\"subject\": \"1 \\u4f1a\\n2\","
-                               " \"to_addresses\": [[\"no\"], {}, {\"name\": \"n\\u0000no\", \"address\": "
-                               "\"t\"}], \"bcc_addresses\": []\n}\n";
-    struct search_record record;
-    assert_int_equal(search_record_read(json, strlen(json), &record), 0);
-    assert_string_equal(record.subject, "1 \u4f1a\n2");
-    assert_string_equal(record.sender, "A \"B\" \u00c4 ");
-    assert_string_equal(record.recipients, "n t\n");
-    search_record_release(&record);
-}
-
-TEST(a_record_that_cannot_be_read_is_refused)
-{
-    static const char *const broken[] = {
-        "",
-        " ",
-        "{",
-        "{\"subject\"",
-        "{\"subject\":",
-        "{\"subject\": \"x\"",
-        "{\"subject\": \"x",
-        "{\"a\": }",
-        "{\"a\": ,}",
-        "{\"a\": [}",
-        "{\"a\": [[]",
-        "{subject: 4}",
-        "{\"to_addresses\": [",
-        "{\"to_addresses\": [{\"name\"]}",
-        "{\"a\": \"\xff\"}",
-        "null",
-        "\"x\"",
-    };
-    struct search_record record;
-    for (size_t i = 0; i < ARRAY_LEN(broken); i++) {
-        /* A copy of exact length, so that a sanitizer sees reads beyond the end. */
-        size_t len = strlen(broken[i]);
-        _cleanup_free_ char *exact = malloc(len > 0 ? len : 1);
-        memcpy(exact, broken[i], len);
-        assert_int_equal(search_record_read(exact, len, &record), -EBADMSG);
-    }
-}
-
-TEST(the_texts_of_many_recipients_are_cut)
-{
-    enum {
-        PEOPLE = 20000
-    };
-    static const char person[] = "{\"address\": \"somebody@far-away.example\"},";
-    size_t person_len = strlen(person);
-    _cleanup_free_ char *json = malloc(64 + PEOPLE * person_len);
-    struct search_record record;
-    char *end = stpcpy(json, "{\"subject\": \"party\", \"to_addresses\": [");
-    for (size_t i = 0; i < PEOPLE; i++)
-        end = stpcpy(end, person);
-    strcpy(end, "{}]}");
-    assert_int_equal(search_record_read(json, strlen(json), &record), 0);
-    assert_string_equal(record.subject, "party");
-    assert_true(strlen(record.recipients) > 200 * 1024 && strlen(record.recipients) <= 256 * 1024);
-    search_record_release(&record);
 }

@@ -304,10 +304,45 @@ TEST_WITH(pending_emails_are_indexed_after_a_restart, set_up, tear_down)
     assert_string_equal(find(fixture, "report walrus"), "a");
 }
 
-TEST_WITH(a_record_that_is_not_an_object_is_skipped, set_up, tear_down)
+TEST_WITH(addresses_are_found_in_every_form, set_up, tear_down)
 {
     struct fixture *fixture = *state;
-    note(fixture, 0, "[1, 2]");
+    put(fixture, 0,
+        "{\"from_address\": {\"address\": \"B@x.example\", \"name\": \"Bob \\\"B\\\" \\u00c4rger\"},"
+        " \"to_addresses\": [{\"address\": \"ann@x.example\", \"name\": null}, \"carl@x.example\", 7, [], "
+        "{}],"
+        " \"cc_addresses\": \"dora\", \"bcc_addresses\": [], \"reply_to_addresses\": [\"eve@x.example\"],"
+        " \"deep\": {\"subject\": \"no\", \"to_addresses\": [\"no\"]}, \"subject\": null}");
+    put(fixture, 1, "{\"from_address\": \"fred@x.example\", \"subject\": 4}");
+    static const char *const found[] = {"from:bob", "from:\"b arger\"", "to:ann",
+                                        "to:carl",  "to:dora",          "eve"};
+    static const char *const missing[] = {"to:eve", "to:bob",  "from:ann", "no",
+                                          "name",   "address", "null",     "subject"};
+    for (size_t i = 0; i < ARRAY_LEN(found); i++)
+        assert_string_equal(find(fixture, found[i]), "a");
+    for (size_t i = 0; i < ARRAY_LEN(missing); i++)
+        assert_string_equal(find(fixture, missing[i]), "");
+    assert_string_equal(find(fixture, "from:fred"), "b");
+}
+
+TEST_WITH(the_texts_of_many_recipients_are_cut, set_up, tear_down)
+{
+    struct fixture *fixture = *state;
+    _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(1 << 20);
+    strbuf_append_str(&json, "{\"subject\": \"party\", \"to_addresses\": [");
+    for (size_t i = 0; i < 20000; i++)
+        strbuf_append_str(&json, "{\"address\": \"somebody@far-away.example\"},");
+    assert_int_equal(strbuf_append_str(&json, "\"last@far-away.example\"]}"), 0);
+    put(fixture, 0, strbuf_str(&json));
+    assert_string_equal(find(fixture, "party to:somebody"), "a");
+    assert_string_equal(find(fixture, "to:last"), "");
+}
+
+TEST_WITH(a_record_that_is_not_json_is_skipped, set_up, tear_down)
+{
+    struct fixture *fixture = *state;
+    note(fixture, 0, "{\"subject\": \"report");
+    note(fixture, 2, "[1, 2]");
     note(fixture, 1, "{\"subject\": \"report\"}");
     catch_up(fixture);
     assert_string_equal(find(fixture, "report"), "b");
