@@ -223,25 +223,25 @@ static int run_backup_command(const struct arguments *arguments)
 
 static int deliver(const struct arguments *arguments, const struct strbuf *message)
 {
-    struct delivery delivery = {
-        .sender = arguments->sender,
+    struct smtp_message received = {
+        .sender = arguments->sender != NULL ? arguments->sender : "",
         .recipients = (const char *const *)arguments->words + 1,
         .recipients_len = (size_t)arguments->words_len - 1,
-        .raw = strbuf_str(message),
-        .raw_len = message->len,
+        .text = strbuf_str(message),
+        .text_len = message->len,
     };
     _cleanup_(cleanup_database_free) struct database *database = NULL;
-    size_t unknown = delivery.recipients_len;
+    size_t unknown = received.recipients_len;
     int error = tables_open_existing(arguments->config.data_dir, &database);
     if (error == -ENOENT)
         return complain(EX_TEMPFAIL, "deliver: there is no service's data in this directory");
     if (error == 0)
-        error = delivery_receive(database, &delivery, &unknown);
+        error = delivery_receive(database, &received, NULL, &unknown);
     if (error == 0)
         return EX_OK;
-    if (error == -ENOENT && unknown < delivery.recipients_len)
+    if (error == -ENOENT && unknown < received.recipients_len)
         return complain(EX_NOUSER, "deliver: no inbox has the address %s; nobody got the message",
-                        delivery.recipients[unknown]);
+                        received.recipients[unknown]);
     return complain(EX_TEMPFAIL, "deliver: %s",
                     error == -EBUSY ? "the data are in use: inboxfs has them mounted, or much is written"
                                     : strerrordesc_np(-error));
@@ -251,7 +251,7 @@ static int run_deliver_command(const struct arguments *arguments)
 {
     if (arguments->words_len < 2)
         return report_usage_error("deliver: a recipient is missing");
-    if (arguments->words_len - 1 > DELIVERY_RECIPIENTS_MAX)
+    if (arguments->words_len - 1 > SMTP_RECIPIENTS_MAX)
         return report_usage_error("deliver: over 1000 recipients; give the others to another call");
     _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DELIVERY_MAX_BYTES);
     int error = strbuf_read_to_end(&message, STDIN_FILENO);

@@ -13,6 +13,7 @@
 
 #include "base/cleanup.h"
 #include "base/clock.h"
+#include "base/lock.h"
 #include "base/random.h"
 #include "mail/address.h"
 #include "mail/date.h"
@@ -103,12 +104,12 @@ static const char *domain_of(const char *recipient)
     return at != NULL ? at + 1 : recipient;
 }
 
-/* `sender` may be a user name without a domain, from a program on this machine, or missing, in a bounce. If
- * it is missing, Reply-To gets the text in From, so that a reply is refused with a reason. */
+/* `sender` may be a user name without a domain, from a program on this machine, or "", in a bounce. If there
+ * is no sender, Reply-To gets the text in From, so that a reply is refused with a reason. */
 static int set_sender(const char *sender, const char *domain, struct message *message)
 {
     _cleanup_free_ char *address = NULL;
-    bool has_sender = sender != NULL && sender[0] != '\0';
+    bool has_sender = sender[0] != '\0';
     bool is_whole = has_sender && address_is_valid(sender);
     if (asprintf(&address, "%s@%s", has_sender ? sender : "MAILER-DAEMON", domain) < 0)
         return -ENOMEM;
@@ -124,15 +125,15 @@ static int set_sender(const char *sender, const char *domain, struct message *me
 }
 
 /* A date in the future is replaced: clients would list the message before later ones. */
-static int complete_message(const struct delivery *delivery, struct message *message)
+static int complete_message(const struct smtp_message *received, struct message *message)
 {
-    const char *domain = domain_of(delivery->recipients[0]);
+    const char *domain = domain_of(received->recipients[0]);
     int64_t now = clock_realtime_ms(clock_system());
-    int error = message->from == NULL ? set_sender(delivery->sender, domain, message) : 0;
+    int error = message->from == NULL ? set_sender(received->sender, domain, message) : 0;
     if (message->date_ms <= 0 || message->date_ms > now)
         message->date_ms = now;
     if (error == 0 && message->message_id == NULL)
-        error = message_make_id(message, address_is_valid(delivery->recipients[0]) ? domain : "localhost");
+        error = message_make_id(message, address_is_valid(received->recipients[0]) ? domain : "localhost");
     return error;
 }
 
@@ -215,12 +216,13 @@ static int make_inbox(struct connection *turn, const char *address)
     return error == -EBADMSG ? -ENOENT : error;
 }
 
-static int put_into_inboxes(struct connection *turn, const struct delivery *delivery,
-                            const struct message *message, int64_t seq, size_t *ret_unknown)
+static int put_into_inboxes(struct connection *turn, const struct smtp_message *received,
+                            const char *new_inboxes, const struct message *message, int64_t seq,
+                            size_t *ret_unknown)
 {
     int error = 0;
-    for (size_t i = 0; i < delivery->recipients_len && error == 0; i++) {
-        const char *address = delivery->recipients[i];
+    for (size_t i = 0; i < received->recipients_len && error == 0; i++) {
+        const char *address = received->recipients[i];
         /* A recipient whom no header names counts as reached by Bcc, even if a list or an alias named it. */
         enum recipient_header header = list_has_address(message->to, address)   ? DELIVERY_TO
                                        : list_has_address(message->cc, address) ? DELIVERY_CC
@@ -228,7 +230,7 @@ static int put_into_inboxes(struct connection *turn, const struct delivery *deli
         /* json_pack() returns NULL if the address is not UTF-8. No inbox has such an address. */
         _cleanup_json_ json_t *recipient = json_pack("{s:s, s:n}", "address", address, "name");
         error = recipient != NULL ? delivery_add_email(turn, message, seq, header, recipient) : -ENOENT;
-        if (error == -ENOENT && recipient != NULL && delivery_makes_inbox(delivery->new_inboxes, address)) {
+        if (error == -ENOENT && recipient != NULL && delivery_makes_inbox(new_inboxes, address)) {
             error = make_inbox(turn, address);
             if (error == 0)
                 error = delivery_add_email(turn, message, seq, header, recipient);
@@ -239,15 +241,16 @@ static int put_into_inboxes(struct connection *turn, const struct delivery *deli
     return error;
 }
 
-static int receive_message(struct database *database, const struct delivery *delivery, size_t *ret_unknown)
+static int receive_message(struct database *database, const struct smtp_message *received,
+                           const char *new_inboxes, size_t *ret_unknown)
 {
     /* Programs that deliver from an mbox put its "From " line before the message. */
-    size_t mbox_len = mime_mbox_line_len((struct span){delivery->raw, delivery->raw_len});
+    size_t mbox_len = mime_mbox_line_len((struct span){received->text, received->text_len});
     _cleanup_(message_release) struct message message = {0};
     struct connection *connection = NULL;
-    int error = message_read(delivery->raw + mbox_len, delivery->raw_len - mbox_len, &message);
+    int error = message_read(received->text + mbox_len, received->text_len - mbox_len, &message);
     if (error == 0)
-        error = complete_message(delivery, &message);
+        error = complete_message(received, &message);
     if (error == 0)
         error = message_make_columns(&message);
     if (error == 0)
@@ -257,17 +260,15 @@ static int receive_message(struct database *database, const struct delivery *del
     int64_t seq = 0;
     error = store_once(connection, &message, &seq);
     if (error == 0)
-        error = put_into_inboxes(connection, delivery, &message, seq, ret_unknown);
+        error = put_into_inboxes(connection, received, new_inboxes, &message, seq, ret_unknown);
     return database_end_write(database, error);
 }
 
-int delivery_receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown)
+int delivery_receive(struct database *database, const struct smtp_message *received, const char *new_inboxes,
+                     size_t *ret_unknown)
 {
-    bool is_large = delivery->raw_len >= LARGE_MESSAGE_BYTES;
-    if (is_large)
-        large_message_begin();
-    int error = receive_message(database, delivery, ret_unknown);
-    if (is_large)
-        large_message_end();
-    return error;
+    if (received->text_len < LARGE_MESSAGE_BYTES)
+        return receive_message(database, received, new_inboxes, ret_unknown);
+    LOCK_GUARD(&large_messages);
+    return receive_message(database, received, new_inboxes, ret_unknown);
 }

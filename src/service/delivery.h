@@ -15,13 +15,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "mail/smtp_session.h"
 #include "service/inbox.h"
 #include "service/message.h"
 #include "service/tables.h"
 
 enum {
     DELIVERY_MAX_BYTES = 50 * 1000 * 1000, /* size of a message that another program wrote */
-    DELIVERY_RECIPIENTS_MAX = 1000,        /* of one message; no other thread can write while it is stored */
     DELIVERY_INBOXES_MAX = 10 * 1000,      /* once there are this many inboxes, mail makes no new one */
 };
 
@@ -38,16 +38,6 @@ int delivery_add_email(struct connection *turn, const struct message *message, i
 /* Returns the date in the form of records; NULL when out of memory. */
 json_t *delivery_date(int64_t date_ms);
 
-/* A message that another program wrote, with its envelope. */
-struct delivery {
-    const char *sender; /* replaces a missing From; "" or NULL for none */
-    const char *const *recipients;
-    size_t recipients_len;   /* 1 to DELIVERY_RECIPIENTS_MAX */
-    const char *raw;         /* any bytes */
-    size_t raw_len;          /* at most DELIVERY_MAX_BYTES */
-    const char *new_inboxes; /* see delivery_makes_inbox() */
-};
-
 /* Returns true if the address ends with "@" and this domain. */
 bool delivery_is_in_domain(const char *address, const char *domain);
 
@@ -55,10 +45,12 @@ bool delivery_is_in_domain(const char *address, const char *domain);
  * domain of such addresses, "" for all addresses, or NULL for none. */
 bool delivery_makes_inbox(const char *new_inboxes, const char *address);
 
-/* Puts the message durably into the inboxes of all recipients, or of none. An inbox that has the same bytes
+/* Puts a message of another program, of at most DELIVERY_MAX_BYTES, durably into the inboxes of all
+ * recipients, or of none. The envelope's sender replaces a missing From. An inbox that has the same bytes
  * already does not get them again, if they have a Message-ID. Waits for the disk. Return: 0; -ENOENT if the
- * recipient at index *ret_unknown has no inbox and cannot get one; -EUSERS if there would be more than
- * DELIVERY_INBOXES_MAX inboxes; -errno. */
-int delivery_receive(struct database *database, const struct delivery *delivery, size_t *ret_unknown);
+ * recipient at index *ret_unknown has no inbox and cannot get one (delivery_makes_inbox()); -EUSERS if there
+ * would be more than DELIVERY_INBOXES_MAX inboxes; -errno. */
+int delivery_receive(struct database *database, const struct smtp_message *received, const char *new_inboxes,
+                     size_t *ret_unknown);
 
 #endif

@@ -15,6 +15,7 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/hash.h"
+#include "base/lock.h"
 #include "base/random.h"
 #include "mail/address.h"
 #include "mail/draft.h"
@@ -443,6 +444,16 @@ static int send_once(const struct service_context *context, struct submission *s
     return database_end_write(context->database, error);
 }
 
+static int read_and_send(const struct service_context *context, json_t *body, struct reply *reply)
+{
+    _cleanup_validation_ struct validation validation = {0};
+    _cleanup_submission_ struct submission submission = {0};
+    int error = submission_read(body, &validation, &submission);
+    if (error != 0)
+        return error;
+    return validation.has_failed ? reply_invalid(reply, &validation) : send_once(context, &submission, reply);
+}
+
 int endpoint_send(struct request *request, struct reply *reply)
 {
     _cleanup_json_ json_t *body = request_read_object(request, reply);
@@ -453,18 +464,10 @@ int endpoint_send(struct request *request, struct reply *reply)
     bool is_large = request->body.len >= LARGE_MESSAGE_BYTES ||
                     json_array_size(json_object_get(body, "attachment_ids")) > 0 ||
                     (type != NULL && strcmp(type, type_names[MESSAGE_FORWARD]) == 0);
-    if (is_large)
-        large_message_begin();
-    _cleanup_validation_ struct validation validation = {0};
-    _cleanup_submission_ struct submission submission = {0};
-    int error = submission_read(body, &validation, &submission);
-    if (error == 0 && validation.has_failed)
-        error = reply_invalid(reply, &validation);
-    else if (error == 0)
-        error = send_once(request->context, &submission, reply);
-    if (is_large)
-        large_message_end();
-    return error;
+    if (!is_large)
+        return read_and_send(request->context, body, reply);
+    LOCK_GUARD(&large_messages);
+    return read_and_send(request->context, body, reply);
 }
 
 /* ---------------------------------------------------------------- mail from the service itself */

@@ -35,9 +35,6 @@ enum {
     ANSWERS_MAX_BYTES = 1024 * 1024,     /* longer than the answers to READ_BYTES of commands */
 };
 
-_Static_assert((int)SMTP_RECIPIENTS_MAX <= (int)DELIVERY_RECIPIENTS_MAX,
-               "a delivery takes whom a session takes");
-
 struct smtp_server {
     struct smtp_server_config config;
     int listen_fd;
@@ -104,17 +101,9 @@ static const char *deliver_message(void *context, const struct smtp_message *mes
 {
     const struct smtp_client *client = context;
     const struct smtp_server_config *config = &client->server->config;
-    const struct delivery delivery = {
-        .sender = message->sender,
-        .recipients = message->recipients,
-        .recipients_len = message->recipients_len,
-        .raw = message->text,
-        .raw_len = message->text_len,
-        .new_inboxes = config->new_inboxes,
-    };
     size_t unknown = 0;
     connections_set_phase(client->server->connections, client->connection, CONNECTION_WORKING);
-    int error = delivery_receive(config->database, &delivery, &unknown);
+    int error = delivery_receive(config->database, message, config->new_inboxes, &unknown);
     if (error != 0)
         log_error("a message that came in could not be kept: %s", strerrordesc_np(-error));
     return smtp_server_answer(error);

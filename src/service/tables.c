@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <pthread.h>
 #include <unistd.h>
 
 #include "base/cleanup.h"
@@ -17,6 +16,8 @@
 #include "mail/json_writer.h"
 #include "service/message.h"
 #include "service/search_index.h"
+
+pthread_mutex_t large_messages = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---------------------------------------------------------------- the step from version 0.2 */
 
@@ -151,19 +152,4 @@ int tables_open_existing(const char *data_dir, struct database **ret_database)
     if (dir_fd < 0 || faccessat(dir_fd, format.name, F_OK, 0) != 0)
         return -errno;
     return tables_open(dir_fd, DATABASE_SHARED, ret_database);
-}
-
-/* ---------------------------------------------------------------- large messages */
-
-/* This lock is global, because it bounds the memory of the whole process. */
-static pthread_mutex_t large = PTHREAD_MUTEX_INITIALIZER;
-
-void large_message_begin(void)
-{
-    pthread_mutex_lock(&large);
-}
-
-void large_message_end(void)
-{
-    pthread_mutex_unlock(&large);
 }

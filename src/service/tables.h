@@ -7,6 +7,8 @@
 #ifndef INBOXFS_SERVICE_TABLES_H
 #define INBOXFS_SERVICE_TABLES_H
 
+#include <pthread.h>
+
 #include "sql/database.h"
 
 /* Gives the database a random name (settings.instance), which is part of each ETag, so that a copy answers
@@ -24,10 +26,9 @@ enum {
     LARGE_MESSAGE_BYTES = 1000 * 1000,
 };
 
-/* A large message takes several times its size in memory until it is stored, so this process stores one large
- * message at a time. large_message_begin() waits for the previous large message, and must be called before
- * database_begin_write(). */
-void large_message_begin(void);
-void large_message_end(void);
+/* A large message takes several times its size in memory until it is stored. So the thread that stores one
+ * holds this lock, which it takes before database_begin_write(). The lock is global, because it bounds the
+ * memory of the whole process. */
+extern pthread_mutex_t large_messages;
 
 #endif

@@ -27,10 +27,10 @@ static int deliver_to(const struct fixture *fixture, const char *sender, const c
                       size_t recipients_len, const char *raw, size_t raw_len)
 {
     struct database *database = NULL;
-    struct delivery delivery = {sender, recipients, recipients_len, raw, raw_len, NULL};
+    struct smtp_message received = {sender != NULL ? sender : "", recipients, recipients_len, raw, raw_len};
     size_t unknown = 0;
     assert_int_equal(0, tables_open_existing(fixture->data_dir, &database));
-    int error = delivery_receive(database, &delivery, &unknown);
+    int error = delivery_receive(database, &received, NULL, &unknown);
     database_free(database);
     return error;
 }
