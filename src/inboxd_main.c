@@ -50,7 +50,7 @@ struct arguments {
     const char *tier;
     const char *sender; /* sender of the message to deliver */
     char **words;       /* the arguments that are not options */
-    int words_len;
+    size_t words_len;
 };
 _Static_assert(sizeof(struct arguments) <= OPTION_FLAG - OPTION_VALUE, "the ranges of options overlap");
 
@@ -183,82 +183,93 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
                                                   : status;
 }
 
-static int run_key_command(const struct arguments *arguments)
+/* ---------------------------------------------------------------- commands */
+
+/* The commands return their exit status; or -errno, and then run_command() reports the failure. */
+
+static int run_key_command(const struct arguments *arguments, struct database *database)
 {
-    const char *data_dir = arguments->config.data_dir;
-    const char *command = arguments->words_len > 1 ? arguments->words[1] : "";
-    int error = 0;
+    const char *command = arguments->words[1];
+    int error;
     if (strcmp(command, "add") == 0 && arguments->words_len == 2)
-        error = keys_command_add(data_dir, stdout);
+        error = keys_add(database, stdout);
     else if (strcmp(command, "list") == 0 && arguments->words_len == 2)
-        error = keys_command_list(data_dir, stdout);
+        error = keys_list(database, stdout);
     else if (strcmp(command, "revoke") == 0 && arguments->words_len == 3)
-        error = keys_command_revoke(data_dir, arguments->words[2]);
+        error = keys_revoke(database, arguments->words[2]);
     else
         return report_usage_error("key: add, list, or revoke ID");
-    if (error == 0 && fflush(stdout) != 0)
-        error = -errno;
-    if (error == 0)
-        return EXIT_SUCCESS;
-    return complain(EXIT_FAILURE, "key %s: %s", command,
-                    error == -ENOKEY   ? "no key in force has this id; 'inboxd key list' shows them"
-                    : error == -ENOENT ? "there are no data of a service in DIR"
-                    : error == -EBUSY  ? "the data are in use: inboxfs has them mounted, or much is written"
-                                       : strerrordesc_np(-error));
+    if (error == -ENOKEY)
+        return complain(EXIT_FAILURE, "key: no key in force has this id; 'inboxd key list' shows them");
+    return error == 0 && fflush(stdout) != 0 ? -errno : error;
 }
 
-static int run_backup_command(const struct arguments *arguments)
+static int run_backup_command(const struct arguments *arguments, struct database *database)
 {
-    if (arguments->words_len != 2)
-        return report_usage_error(
-            "backup: the name of a new directory is missing, or more than that is given");
     _cleanup_free_ char *reason = NULL;
-    int error = backup_make(arguments->config.data_dir, arguments->words[1], &reason);
-    return error == 0
-               ? EXIT_SUCCESS
-               : complain(EXIT_FAILURE, "backup: %s", reason != NULL ? reason : strerrordesc_np(-error));
+    int error = backup_make(database, arguments->config.data_dir, arguments->words[1], &reason);
+    return reason != NULL ? complain(EXIT_FAILURE, "backup: %s", reason) : error;
 }
 
-/* ---------------------------------------------------------------- deliver */
-
-static int deliver(const struct arguments *arguments, const struct strbuf *message)
+static int run_deliver_command(const struct arguments *arguments, struct database *database)
 {
-    struct smtp_message received = {
-        .sender = arguments->sender != NULL ? arguments->sender : "",
-        .recipients = (const char *const *)arguments->words + 1,
-        .recipients_len = (size_t)arguments->words_len - 1,
-        .text = strbuf_str(message),
-        .text_len = message->len,
-    };
-    _cleanup_(cleanup_database_free) struct database *database = NULL;
-    size_t unknown = received.recipients_len;
-    int error = tables_open_existing(arguments->config.data_dir, &database);
-    if (error == -ENOENT)
-        return complain(EX_TEMPFAIL, "deliver: there is no service's data in this directory");
-    if (error == 0)
-        error = delivery_receive(database, &received, NULL, &unknown);
-    if (error == 0)
-        return EX_OK;
-    if (error == -ENOENT && unknown < received.recipients_len)
-        return complain(EX_NOUSER, "deliver: no inbox has the address %s; nobody got the message",
-                        received.recipients[unknown]);
-    return complain(EX_TEMPFAIL, "deliver: %s",
-                    error == -EBUSY ? "the data are in use: inboxfs has them mounted, or much is written"
-                                    : strerrordesc_np(-error));
-}
-
-static int run_deliver_command(const struct arguments *arguments)
-{
-    if (arguments->words_len < 2)
-        return report_usage_error("deliver: a recipient is missing");
-    if (arguments->words_len - 1 > SMTP_RECIPIENTS_MAX)
-        return report_usage_error("deliver: over 1000 recipients; give the others to another call");
-    _cleanup_strbuf_ struct strbuf message = STRBUF_INIT(DELIVERY_MAX_BYTES);
-    int error = strbuf_read_to_end(&message, STDIN_FILENO);
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DELIVERY_MAX_BYTES);
+    int error = strbuf_read_to_end(&text, STDIN_FILENO);
     if (error == -EMSGSIZE)
         return complain(EX_DATAERR, "deliver: the message is larger than 50,000,000 bytes");
-    return error == 0 ? deliver(arguments, &message)
-                      : complain(EX_TEMPFAIL, "deliver: %s", strerrordesc_np(-error));
+    const struct smtp_message message = {
+        .sender = arguments->sender != NULL ? arguments->sender : "",
+        .recipients = (const char *const *)arguments->words + 1,
+        .recipients_len = arguments->words_len - 1,
+        .text = strbuf_str(&text),
+        .text_len = text.len,
+    };
+    size_t unknown = 0;
+    if (error == 0)
+        error = delivery_receive(database, &message, NULL, &unknown);
+    if (error == -ENOENT)
+        return complain(EX_NOUSER, "deliver: no inbox has the address %s; nobody got the message",
+                        message.recipients[unknown]);
+    return error;
+}
+
+struct command {
+    const char *name;
+    size_t words_min, words_max; /* with its name */
+    const char *usage;           /* the mistake if there are fewer or more words */
+    int failure;                 /* exit status */
+    int (*run)(const struct arguments *arguments, struct database *database);
+};
+
+static const struct command commands[] = {
+    {"deliver", 2, 1 + SMTP_RECIPIENTS_MAX,
+     "deliver: a recipient is missing, or there are over 1000 recipients: give the others to another call",
+     EX_TEMPFAIL, run_deliver_command},
+    {"key", 2, 3, "key: add, list, or revoke ID", EXIT_FAILURE, run_key_command},
+    {"backup", 2, 2, "backup: the name of a new directory is missing, or more than that is given",
+     EXIT_FAILURE, run_backup_command},
+};
+
+static int run_command(const struct command *command, const struct arguments *arguments)
+{
+    const char *data_dir = arguments->config.data_dir;
+    if (data_dir == NULL)
+        return report_usage_error("--data is missing");
+    if (arguments->words_len < command->words_min || arguments->words_len > command->words_max)
+        return report_usage_error(command->usage);
+    _cleanup_(cleanup_database_free) struct database *database = NULL;
+    int status = tables_open_existing(data_dir, &database);
+    if (status == -ENOENT)
+        return complain(command->failure, "%s: there are no data of a service in %s", command->name,
+                        data_dir);
+    if (status == 0)
+        status = command->run(arguments, database);
+    if (status == -EBUSY)
+        return complain(command->failure,
+                        "%s: %s is in use: inboxfs has it mounted (unmount it first), or much is written",
+                        command->name, data_dir);
+    return status >= 0 ? status
+                       : complain(command->failure, "%s: %s", command->name, strerrordesc_np(-status));
 }
 
 /* ---------------------------------------------------------------- the service */
@@ -308,15 +319,6 @@ static int run_service(const struct arguments *arguments)
     return EXIT_SUCCESS;
 }
 
-static const struct {
-    const char *name;
-    int (*run)(const struct arguments *arguments);
-} commands[] = {
-    {"deliver", run_deliver_command},
-    {"key", run_key_command},
-    {"backup", run_backup_command},
-};
-
 static int run(int argc, char **argv, struct arguments *arguments)
 {
     int status = parse_arguments(argc, argv, arguments);
@@ -327,8 +329,7 @@ static int run(int argc, char **argv, struct arguments *arguments)
         return report_usage_error("-f is for deliver");
     for (size_t i = 0; i < ARRAY_LEN(commands); i++)
         if (strcmp(commands[i].name, name) == 0)
-            return arguments->config.data_dir == NULL ? report_usage_error("--data is missing")
-                                                      : commands[i].run(arguments);
+            return run_command(&commands[i], arguments);
     if (arguments->words_len > 0)
         return report_usage_error("unknown command");
     if (arguments->http_doors == 0 || arguments->config.data_dir == NULL)

@@ -18,7 +18,6 @@
 #include "base/file.h"
 #include "mail/draft.h"
 #include "mail/reason.h"
-#include "service/tables.h"
 #include "sql/query.h"
 
 static int copy_file(int from_fd, int to_fd, const char *name)
@@ -115,7 +114,7 @@ static int make_part(const char *part, char **ret_reason)
     return reason_give(ret_reason, error, "cannot make %s: %s", part, strerrordesc_np(-error));
 }
 
-int backup_make(const char *data_dir, const char *target, char **ret_reason)
+int backup_make(struct database *database, const char *data_dir, const char *target, char **ret_reason)
 {
     *ret_reason = NULL;
     size_t len = strlen(target);
@@ -125,14 +124,7 @@ int backup_make(const char *data_dir, const char *target, char **ret_reason)
     g_autofree char *part = g_strconcat(name, ".part", NULL);
     if (access(name, F_OK) == 0)
         return reason_give(ret_reason, -EEXIST, "%s is there already: name a new directory", name);
-    _cleanup_(cleanup_database_free) struct database *database = NULL;
-    int error = tables_open_existing(data_dir, &database);
-    if (error == -ENOENT)
-        return reason_give(ret_reason, error, "there are no data of a service in %s", data_dir);
-    if (error == -EBUSY)
-        return reason_give(ret_reason, error, "%s is in use by inboxfs alone: unmount it first", data_dir);
-    if (error == 0)
-        error = make_part(part, ret_reason);
+    int error = make_part(part, ret_reason);
     if (error != 0)
         return error;
     error = copy_data(database, data_dir, part);

@@ -8,8 +8,10 @@
 #ifndef INBOXFS_SERVICE_BACKUP_H
 #define INBOXFS_SERVICE_BACKUP_H
 
-/* Makes the directory `target` (0700) with files of mode 0600. Return: 0, or -errno with a reason (the caller
- * frees it): -EEXIST if TARGET or TARGET.part is there already; -EBUSY if inboxfs has the data mounted. */
-int backup_make(const char *data_dir, const char *target, char **ret_reason);
+#include "service/tables.h"
+
+/* Makes the directory `target` (0700) with files of mode 0600. `database` is that of `data_dir`. Return: 0,
+ * or -errno with a reason (the caller frees it): -EEXIST if TARGET or TARGET.part is there already. */
+int backup_make(struct database *database, const char *data_dir, const char *target, char **ret_reason);
 
 #endif

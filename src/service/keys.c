@@ -111,14 +111,11 @@ int service_read_api_key(const char *data_dir, char **ret_key)
 
 /* ---------------------------------------------------------------- the commands */
 
-int keys_command_add(const char *data_dir, FILE *out)
+int keys_add(struct database *database, FILE *out)
 {
-    _cleanup_(cleanup_database_free) struct database *database = NULL;
     struct connection *connection = NULL;
     char key[API_KEY_SIZE];
-    int error = tables_open_existing(data_dir, &database);
-    if (error == 0)
-        error = database_begin_write(database, &connection);
+    int error = database_begin_write(database, &connection);
     if (error != 0)
         return error;
     random_hex(key, API_KEY_LENGTH / 2);
@@ -129,14 +126,11 @@ int keys_command_add(const char *data_dir, FILE *out)
     return error;
 }
 
-int keys_command_list(const char *data_dir, FILE *out)
+int keys_list(struct database *database, FILE *out)
 {
-    _cleanup_(cleanup_database_free) struct database *database = NULL;
     _cleanup_reader_ struct connection *connection = NULL;
     _cleanup_statement_ struct statement statement = {0};
-    int error = tables_open_existing(data_dir, &database);
-    if (error == 0)
-        error = database_begin_read(database, &connection);
+    int error = database_begin_read(database, &connection);
     if (error == 0)
         error = query_begin(connection, &statement,
                             "SELECT id, prefix, created_ms FROM api_keys WHERE revoked_ms IS NULL"
@@ -152,13 +146,10 @@ int keys_command_list(const char *data_dir, FILE *out)
     return step;
 }
 
-int keys_command_revoke(const char *data_dir, const char *id)
+int keys_revoke(struct database *database, const char *id)
 {
-    _cleanup_(cleanup_database_free) struct database *database = NULL;
     struct connection *connection = NULL;
-    int error = tables_open_existing(data_dir, &database);
-    if (error == 0)
-        error = database_begin_write(database, &connection);
+    int error = database_begin_write(database, &connection);
     if (error != 0)
         return error;
     error =

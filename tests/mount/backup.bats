@@ -120,7 +120,7 @@ END
   MOUNT_PID=$!
   wait_until 30 mount_answers
   run -1 backup "$COPY"
-  contains "$output" "$SERVICE is in use by inboxfs alone: unmount it first"
+  contains "$output" "$SERVICE is in use: inboxfs has it mounted (unmount it first)"
   missing "$COPY" "$COPY.part"
   stop_mount
   backup "$COPY"

@@ -135,7 +135,7 @@ raw() { # ADDRESS SUBJECT
 
 @test "an unknown outcome is refused with 75, so that the caller tries again" {
   run -75 deliver "$ALICE" < <(letter early)
-  contains "$output" "no service's data"
+  contains "$output" "there are no data of a service in $SERVICE"
   missing "$SERVICE"
   start_service
   create_inbox "$ALICE" >/dev/null

@@ -191,12 +191,12 @@ TEST_WITH(a_first_key_that_ends_with_crlf_is_accepted, set_up_dir, fixture_tear_
 }
 
 /* Runs the command and stores its output in `ret_text`. */
-static void run_key_command(int (*command)(const char *, FILE *), const char *data_dir, char *ret_text,
-                            size_t size)
+static void run_key_command(int (*command)(struct database *, FILE *), struct database *database,
+                            char *ret_text, size_t size)
 {
     FILE *out = tmpfile();
     assert_non_null(out);
-    assert_int_equal(0, command(data_dir, out));
+    assert_int_equal(0, command(database, out));
     rewind(out);
     ret_text[fread(ret_text, 1, size - 1, out)] = '\0';
     fclose(out);
@@ -205,10 +205,12 @@ static void run_key_command(int (*command)(const char *, FILE *), const char *da
 TEST_WITH(keys_can_be_added_and_revoked_while_a_service_runs, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
-    assert_int_equal(-ENOENT, keys_command_add(fixture->data_dir, stdout));
+    struct database *database = NULL;
+    assert_int_equal(-ENOENT, tables_open_existing(fixture->data_dir, &database));
     fixture_start(fixture, SERVICE_TIER_NONE);
+    assert_int_equal(0, tables_open_existing(fixture->data_dir, &database));
     char key[128];
-    run_key_command(keys_command_add, fixture->data_dir, key, sizeof(key));
+    run_key_command(keys_add, database, key, sizeof(key));
     key[strcspn(key, "\n")] = '\0';
     struct http_client client = {service_address(fixture->service, 0), key};
     struct http_answer answer;
@@ -217,13 +219,14 @@ TEST_WITH(keys_can_be_added_and_revoked_while_a_service_runs, set_up_dir, fixtur
     http_answer_release(&answer);
 
     char list[1024];
-    run_key_command(keys_command_list, fixture->data_dir, list, sizeof(list));
+    run_key_command(keys_list, database, list, sizeof(list));
     assert_null(strstr(list, key));
     char *line = strchr(list, '\n') + 1;
     assert_int_equal(0, strncmp(line + 38, key, 8));
     line[36] = '\0';
-    assert_int_equal(0, keys_command_revoke(fixture->data_dir, line));
-    assert_int_equal(-ENOKEY, keys_command_revoke(fixture->data_dir, line));
+    assert_int_equal(0, keys_revoke(database, line));
+    assert_int_equal(-ENOKEY, keys_revoke(database, line));
+    database_free(database);
     http_client_request(&client, "GET", "/api/v1/inbox", "", NULL, 0, &answer);
     assert_int_equal(401, answer.status);
     http_answer_release(&answer);
