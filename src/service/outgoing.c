@@ -5,17 +5,15 @@
  */
 #include "service/outgoing.h"
 
-#include <curl/curl.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/character.h"
 #include "base/cleanup.h"
 #include "base/crash_point.h"
 #include "base/log.h"
 #include "base/thread.h"
+#include "mail/reason.h"
 #include "sql/query.h"
 
 enum {
@@ -42,22 +40,87 @@ int outgoing_add(struct connection *turn, enum outgoing_kind kind, int64_t email
                          "iisis", (int64_t)kind, email, address, now, settings[kind]);
 }
 
-/* ---------------------------------------------------------------- attempts */
+/* ---------------------------------------------------------------- transfers */
 
-void outgoing_set_reason(struct outgoing_result *result, const char *format, ...)
+static int on_ready(void *context, char *server_address, char *own_address, int server_port, int own_port)
 {
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(result->reason, sizeof(result->reason), format, arguments);
-    va_end(arguments);
-    for (char *end = result->reason; (end = strchr(end, '\n')) != NULL;)
-        *end = ' ';
-    character_replace(result->reason, CHARACTER_NOT_PLAIN, '?');
+    (void)server_address, (void)own_address, (void)server_port, (void)own_port;
+    ((struct attempt *)context)->has_begun = true;
+    return CURL_PREREQFUNC_OK;
 }
+
+/* libcurl calls this at least once a second, even while it waits. */
+static int on_progress(void *context, curl_off_t download_total, curl_off_t download_now,
+                       curl_off_t upload_total, curl_off_t upload_now)
+{
+    (void)download_total, (void)download_now, (void)upload_total, (void)upload_now;
+    struct attempt *attempt = context;
+    if (!cancel_is_set(attempt->cancel))
+        return 0;
+    int64_t now = clock_monotonic_ms(clock_system());
+    if (attempt->give_up_ms == 0)
+        attempt->give_up_ms = now + attempt->ending_ms;
+    return now >= attempt->give_up_ms;
+}
+
+static void init_transfer(struct attempt *attempt, struct cancel *cancel)
+{
+    attempt->cancel = cancel;
+    attempt->easy = curl_easy_init();
+    if (attempt->easy == NULL)
+        attempt->result = CURLE_OUT_OF_MEMORY;
+    ATTEMPT_SET(attempt, CURLOPT_PROXY, "");
+    ATTEMPT_SET(attempt, CURLOPT_SSL_VERIFYPEER, 1L);
+    ATTEMPT_SET(attempt, CURLOPT_SSL_VERIFYHOST, 2L);
+    ATTEMPT_SET(attempt, CURLOPT_SSLVERSION, (long)CURL_SSLVERSION_TLSv1_2);
+    ATTEMPT_SET(attempt, CURLOPT_NOSIGNAL, 1L);
+    ATTEMPT_SET(attempt, CURLOPT_QUICK_EXIT, 1L);
+    ATTEMPT_SET(attempt, CURLOPT_FORBID_REUSE, 1L);
+    ATTEMPT_SET(attempt, CURLOPT_PREREQFUNCTION, on_ready);
+    ATTEMPT_SET(attempt, CURLOPT_PREREQDATA, attempt);
+    ATTEMPT_SET(attempt, CURLOPT_NOPROGRESS, 0L);
+    ATTEMPT_SET(attempt, CURLOPT_XFERINFOFUNCTION, on_progress);
+    ATTEMPT_SET(attempt, CURLOPT_XFERINFODATA, attempt);
+    ATTEMPT_SET(attempt, CURLOPT_ERRORBUFFER, attempt->curl_reason);
+}
+
+void attempt_append(struct attempt *attempt, const char *text)
+{
+    struct curl_slist *list = curl_slist_append(attempt->list, text);
+    if (list != NULL)
+        attempt->list = list;
+    else if (attempt->result == CURLE_OK)
+        attempt->result = CURLE_OUT_OF_MEMORY;
+}
+
+long attempt_perform(struct attempt *attempt)
+{
+    long status = 0;
+    if (attempt->result == CURLE_OK)
+        attempt->result = curl_easy_perform(attempt->easy);
+    if (attempt->easy != NULL)
+        curl_easy_getinfo(attempt->easy, CURLINFO_RESPONSE_CODE, &status);
+    return status;
+}
+
+const char *attempt_curl_reason(const struct attempt *attempt)
+{
+    return attempt->curl_reason[0] != '\0' ? attempt->curl_reason : curl_easy_strerror(attempt->result);
+}
+
+static void attempt_release(struct attempt *attempt)
+{
+    curl_easy_cleanup(attempt->easy);
+    curl_slist_free_all(attempt->list);
+    free(attempt->address);
+    free(attempt->reason);
+}
+
+/* ---------------------------------------------------------------- attempts */
 
 /* If a row is due later than the longest pause from now, the clock was set back, and the row counts as due.
  * Return: 0; -ENOENT if no row is due; -errno. */
-static int find_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
+static int find_due(struct outgoing *outgoing, struct attempt *attempt)
 {
     _cleanup_reader_ struct connection *connection = NULL;
     _cleanup_statement_ struct statement statement = {0};
@@ -70,37 +133,28 @@ static int find_due(struct outgoing *outgoing, struct outgoing_row *ret_row)
                             "iii", (int64_t)outgoing->kind, now, now + PAUSE_MAX_MS);
     if (error != 0)
         return error;
-    *ret_row = (struct outgoing_row){
-        .seq = sqlite3_column_int64(statement.row, 0),
-        .email = sqlite3_column_int64(statement.row, 1),
-        .address = query_column_copy(statement.row, 2, NULL),
-        .attempts = sqlite3_column_int64(statement.row, 3),
-    };
-    return ret_row->address != NULL ? 0 : -ENOMEM;
+    attempt->seq = sqlite3_column_int64(statement.row, 0);
+    attempt->email = sqlite3_column_int64(statement.row, 1);
+    attempt->address = query_column_copy(statement.row, 2, NULL);
+    attempt->earlier = sqlite3_column_int64(statement.row, 3);
+    return attempt->address != NULL ? 0 : -ENOMEM;
 }
 
-/* The rows that share the target of row ?1 and are due at ?2. ?3 is true if all rows of the kind share it. */
-#define SHARES_TARGET                                                                          \
-    "kind = (SELECT kind FROM outgoing WHERE seq = ?1) AND due_ms <= ?2 AND (?3 OR address = " \
-    "(SELECT address FROM outgoing WHERE seq = ?1))"
-
-/* If the target is away, the attempt counts for all of its rows that are due. If the target was reached, but
- * did not answer, its other due rows wait a moment, so that the rows of other targets are tried first. The
- * target's other rows then go before this row, which has more attempts. */
-static int postpone(const struct outgoing *outgoing, struct connection *turn, const struct outgoing_row *row,
-                    const struct outgoing_result *result)
+/* If the target cannot be reached, the attempt counts for all of its rows that are due. If the target was
+ * reached, but did not answer, its other due rows wait a moment, so that the rows of other targets are tried
+ * first. The target's other rows then go before this row, which has more attempts. */
+static int postpone(const struct outgoing *outgoing, struct connection *turn, const struct attempt *attempt)
 {
-    int64_t now = clock_realtime_ms(clock_system());
-    int error = query_execute(
-        turn,
-        "UPDATE outgoing SET attempts = attempts + 1, due_ms = ?2 + min(?4, ?5 << min(attempts, ?6))"
-        " WHERE seq = ?1 OR (?7 AND " SHARES_TARGET ")",
-        "iiiiiii", row->seq, now, (int64_t)outgoing->has_one_target, (int64_t)PAUSE_MAX_MS,
-        (int64_t)PAUSE_MIN_MS, (int64_t)DOUBLINGS_MAX, (int64_t)result->is_away);
-    if (error != 0 || result->is_away || result->status != 0 || outgoing->has_one_target)
-        return error;
-    return query_execute(turn, "UPDATE outgoing SET due_ms = ?2 + ?4 WHERE " SHARES_TARGET, "iiii", row->seq,
-                         now, (int64_t)outgoing->has_one_target, (int64_t)PAUSE_MIN_MS);
+    bool is_away = attempt->result != CURLE_OK && !attempt->has_begun;
+    bool others_wait = is_away || (attempt->status == 0 && !outgoing->has_one_target);
+    return query_execute(turn,
+                         "UPDATE outgoing SET attempts = attempts + (seq = ?1 OR ?2),"
+                         " due_ms = ?3 + iif(seq = ?1 OR ?2, min(?4, ?5 << min(attempts, ?6)), ?5)"
+                         " WHERE seq = ?1 OR (?7 AND kind = ?8 AND due_ms <= ?3 AND (?9 OR address = ?10))",
+                         "iiiiiiiiis", attempt->seq, (int64_t)is_away, clock_realtime_ms(clock_system()),
+                         (int64_t)PAUSE_MAX_MS, (int64_t)PAUSE_MIN_MS, (int64_t)DOUBLINGS_MAX,
+                         (int64_t)others_wait, (int64_t)outgoing->kind, (int64_t)outgoing->has_one_target,
+                         attempt->address);
 }
 
 /* Sleeps for `wait_ms`, or until there were more than `commits` commits, or the cancel is set. */
@@ -110,20 +164,19 @@ static void sleep_until_commit(struct outgoing *outgoing, uint64_t commits, int6
     (void)database_await_commit(outgoing->database, commits, until, &outgoing->cancel);
 }
 
-/* Repeats until the result is recorded or the cancel is set: else the thread would send this row again. */
-static void record_result(struct outgoing *outgoing, const struct outgoing_row *row,
-                          const struct outgoing_result *result)
+/* Repeats until the outcome is recorded or the cancel is set: else the thread would send this row again. */
+static void record_outcome(struct outgoing *outgoing, const struct attempt *attempt)
 {
     struct backoff backoff = {PAUSE_MIN_MS, POLL_MS * 60, 0};
     for (;;) {
         struct connection *connection = NULL;
         int error = database_begin_write(outgoing->database, &connection);
         if (error == 0) {
-            error = result->outcome == OUTGOING_LATER
-                        ? postpone(outgoing, connection, row, result)
-                        : query_execute(connection, "DELETE FROM outgoing WHERE seq = ?", "i", row->seq);
+            error = attempt->outcome == OUTGOING_LATER
+                        ? postpone(outgoing, connection, attempt)
+                        : query_execute(connection, "DELETE FROM outgoing WHERE seq = ?", "i", attempt->seq);
             if (error == 0)
-                error = outgoing->settle(outgoing, connection, row, result);
+                error = outgoing->settle(outgoing, connection, attempt);
             error = database_end_write(outgoing->database, error);
         }
         if (error == 0 || cancel_is_set(&outgoing->cancel))
@@ -133,24 +186,24 @@ static void record_result(struct outgoing *outgoing, const struct outgoing_row *
     }
 }
 
-static void attempt_row(struct outgoing *outgoing, const struct outgoing_row *row)
+static void make_attempt(struct outgoing *outgoing, struct attempt *attempt)
 {
-    struct outgoing_result result = {0};
     crash_point("outgoing_due");
-    int error = outgoing->attempt(outgoing, row, &result);
+    init_transfer(attempt, &outgoing->cancel);
+    int error = outgoing->make(outgoing, attempt);
     if (error != 0) {
-        result.outcome = OUTGOING_LATER;
-        outgoing_set_reason(&result, "the email cannot be read here: %s", strerrordesc_np(-error));
+        attempt->outcome = OUTGOING_LATER;
+        reason_give(&attempt->reason, 0, "the email cannot be read here: %s", strerrordesc_np(-error));
     }
     crash_point("outgoing_attempted");
-    /* The result of an attempt that outgoing_free() broke off is not recorded. */
-    bool is_broken_off = result.outcome != OUTGOING_DONE && cancel_is_set(&outgoing->cancel);
-    if (result.outcome == OUTGOING_LATER && row->attempts + 1 >= outgoing->attempts_max)
-        result.outcome = OUTGOING_FAILED;
-    if (result.outcome == OUTGOING_LATER && result.status == 0 && !is_broken_off)
-        log_warning("%s", result.reason);
+    /* The outcome of an attempt that outgoing_free() broke off is not recorded. */
+    bool is_broken_off = attempt->outcome != OUTGOING_DONE && cancel_is_set(&outgoing->cancel);
+    if (attempt->outcome == OUTGOING_LATER && attempt->earlier + 1 >= outgoing->attempts_max)
+        attempt->outcome = OUTGOING_FAILED;
+    if (attempt->outcome == OUTGOING_LATER && attempt->status == 0 && !is_broken_off)
+        log_warning("%s", attempt->reason);
     if (!is_broken_off)
-        record_result(outgoing, row, &result);
+        record_outcome(outgoing, attempt);
     crash_point("outgoing_recorded");
 }
 
@@ -161,12 +214,12 @@ static void *outgoing_thread(void *argument)
     struct outgoing *outgoing = argument;
     bool is_error_logged = false;
     while (!cancel_is_set(&outgoing->cancel)) {
-        struct outgoing_row row = {0};
+        struct attempt attempt = {0};
         uint64_t commits = database_commits(outgoing->database);
-        int error = find_due(outgoing, &row);
+        int error = find_due(outgoing, &attempt);
         if (error == 0)
-            attempt_row(outgoing, &row);
-        free(row.address);
+            make_attempt(outgoing, &attempt);
+        attempt_release(&attempt);
         if (error != 0 && error != -ENOENT && !is_error_logged)
             log_error("what is outgoing cannot be read: %s", strerrordesc_np(-error));
         is_error_logged = error != 0 && error != -ENOENT;

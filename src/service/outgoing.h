@@ -12,10 +12,14 @@
  * A row is deleted only after the other side accepted it, or after the sender or the log got the reason why
  * it was given up. So each row goes out at least once: if the program dies, or the connection is lost, before
  * the acceptance is recorded, the other side gets the row again.
+ *
+ * Each attempt is a transfer by libcurl without a proxy, with checked certificates, and over a connection
+ * that is used once.
  */
 #ifndef INBOXFS_SERVICE_OUTGOING_H
 #define INBOXFS_SERVICE_OUTGOING_H
 
+#include <curl/curl.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -29,26 +33,49 @@ enum outgoing_kind {
     OUTGOING_KINDS,
 };
 
-struct outgoing_row {
-    int64_t seq;
-    int64_t email;    /* seq in `outbound` or `emails` */
-    char *address;    /* the recipient's address, or the inbox's id; owned */
-    int64_t attempts; /* number of earlier attempts */
-};
-
 enum outgoing_outcome {
     OUTGOING_DONE,
     OUTGOING_LATER,  /* failed, to be tried again */
     OUTGOING_FAILED, /* never to be tried again */
 };
 
-/* The result of an attempt. */
-struct outgoing_result {
+/* One attempt at a row: a transfer by libcurl, and its outcome. */
+struct attempt {
+    int64_t seq;     /* of the row */
+    int64_t email;   /* seq in `outbound` or `emails` */
+    char *address;   /* the recipient's address, or the inbox's id; owned */
+    int64_t earlier; /* number of earlier attempts */
+
+    CURL *easy;              /* with the options that mail and webhooks share */
+    struct curl_slist *list; /* the recipients or headers; owned */
+    CURLcode result;         /* of the first option or call that failed, else CURLE_OK */
+    bool has_begun;          /* libcurl has connected (and logged in): a later failure is about this email */
+    struct cancel *cancel;   /* borrowed; ends the transfer */
+    int64_t ending_ms;       /* how long the transfer may go on after a cancel; may be set while it runs */
+    int64_t give_up_ms;      /* monotonic time at which a cancelled transfer ends; 0 before a cancel */
+    char curl_reason[CURL_ERROR_SIZE];
+
     enum outgoing_outcome outcome;
-    bool is_away;     /* the target cannot be reached, so no other row could be sent to it now */
-    int status;       /* HTTP status of a webhook's answer; 0 if there was no answer */
-    char reason[512]; /* why it failed, on one line; "" with OUTGOING_DONE */
+    int status;   /* HTTP status of a webhook's answer; 0 if there was no answer */
+    char *reason; /* why it failed, by reason_give(); NULL with OUTGOING_DONE */
 };
+
+/* Sets an option of the transfer, unless an earlier one failed. */
+#define ATTEMPT_SET(attempt, option, value)                                           \
+    do {                                                                              \
+        if ((attempt)->result == CURLE_OK)                                            \
+            (attempt)->result = curl_easy_setopt((attempt)->easy, (option), (value)); \
+    } while (0)
+
+/* Appends a copy of the text to the list. */
+void attempt_append(struct attempt *attempt, const char *text);
+
+/* Carries the transfer out, unless an option failed. Waits for the network. Returns the HTTP or SMTP status
+ * of the answer, or 0 if there is no answer. */
+long attempt_perform(struct attempt *attempt);
+
+/* Returns libcurl's reason of a failure; borrowed. */
+const char *attempt_curl_reason(const struct attempt *attempt);
 
 /* The work of one kind. The creator sets the members up to `release`, and zeroes the others. */
 struct outgoing {
@@ -56,14 +83,13 @@ struct outgoing {
     bool has_one_target;  /* all rows go to one server; else each address has a target of its own */
     int64_t attempts_max; /* a row is given up after this number of failed attempts */
 
-    /* Makes one attempt, outside of any transaction, and fills the zeroed result. Ends soon after the cancel
-     * is set. Return: 0; -errno if the email cannot be read, and the row is tried again later. */
-    int (*attempt)(struct outgoing *outgoing, const struct outgoing_row *row, struct outgoing_result *result);
+    /* Makes one attempt, outside of any transaction, and sets its outcome. Ends soon after the cancel is set.
+     * Return: 0; -errno if the email cannot be read, and the row is tried again later. */
+    int (*make)(struct outgoing *outgoing, struct attempt *attempt);
 
-    /* Records the consequences of a result, in the transaction that records the result. The row has been
+    /* Records the consequences of an attempt, in the transaction that records its outcome. The row has been
      * deleted, except with OUTGOING_LATER. Return: 0 or -errno. */
-    int (*settle)(struct outgoing *outgoing, struct connection *turn, const struct outgoing_row *row,
-                  const struct outgoing_result *result);
+    int (*settle)(struct outgoing *outgoing, struct connection *turn, const struct attempt *attempt);
 
     void (*release)(struct outgoing *outgoing); /* frees the struct that begins with this one */
 
@@ -84,9 +110,5 @@ void outgoing_free(struct outgoing *outgoing);
 /* Adds a row that is due now. Does nothing if the service does no work of this kind, or if the row exists.
  * The caller has the turn to write. Return: 0 or -errno. */
 int outgoing_add(struct connection *turn, enum outgoing_kind kind, int64_t email, const char *address);
-
-/* Sets the reason of a result, as one line of plain text. */
-__attribute__((format(printf, 2, 3))) void outgoing_set_reason(struct outgoing_result *result,
-                                                               const char *format, ...);
 
 #endif

@@ -19,7 +19,6 @@
 #include "service/message.h"
 #include "service/outgoing.h"
 #include "service/sending.h"
-#include "service/transfer.h"
 #include "sql/query.h"
 
 enum {
@@ -42,8 +41,8 @@ struct relay {
 
 /* ---------------------------------------------------------------- one message */
 
-struct relay_transfer {
-    struct transfer base;
+struct relay_message {
+    struct attempt *attempt;
     char *sender; /* owned, by message_ascii_address(), as is recipient */
     char *recipient;
     struct strbuf text;
@@ -54,29 +53,29 @@ struct relay_transfer {
 
 static size_t on_read(char *buffer, size_t size, size_t count, void *context)
 {
-    struct relay_transfer *transfer = context;
-    size_t len = transfer->text.len - transfer->offset;
+    struct relay_message *message = context;
+    size_t len = message->text.len - message->offset;
     if (len > size * count)
         len = size * count;
-    memcpy(buffer, transfer->text.data + transfer->offset, len);
-    transfer->offset += len;
+    memcpy(buffer, message->text.data + message->offset, len);
+    message->offset += len;
     if (len == 0) /* libcurl has sent the final dot, or sends it next */
-        transfer->base.ending_ms = ENDING_MS;
+        message->attempt->ending_ms = ENDING_MS;
     return len;
 }
 
 /* Takes one line of the server's answer. In all lines except the last, a "-" follows the code. */
 static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
 {
-    struct relay_transfer *transfer = context;
-    struct strbuf *answer = &transfer->answer;
+    struct relay_message *message = context;
+    struct strbuf *answer = &message->answer;
     size_t len = size * count;
     bool is_farewell = len >= 3 && memcmp(bytes, "221", 3) == 0;
     if (is_farewell)
         return len;
-    if (!transfer->is_answer_open)
+    if (!message->is_answer_open)
         strbuf_clear(answer);
-    transfer->is_answer_open = len > 3 && bytes[3] == '-';
+    message->is_answer_open = len > 3 && bytes[3] == '-';
     if (answer->len > 0)
         strbuf_append_char(answer, '\n');
     while (len > 0 && (bytes[len - 1] == '\n' || bytes[len - 1] == '\r'))
@@ -87,52 +86,50 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
 }
 
 /* 530 (authentication required) is not about the message, at any step of SMTP. */
-static void set_result(const struct relay_transfer *transfer, long status, struct outgoing_result *result)
+static void set_outcome(struct attempt *attempt, long status, const char *answer)
 {
-    bool is_done = transfer->base.result == CURLE_OK;
-    bool has_begun = transfer->base.has_begun;
-    bool is_refused = has_begun && status / 100 == 5 && status != 530;
-    result->outcome = is_done ? OUTGOING_DONE : is_refused ? OUTGOING_FAILED : OUTGOING_LATER;
-    result->is_away = !is_done && !has_begun;
+    bool is_done = attempt->result == CURLE_OK;
+    bool is_refused = attempt->has_begun && status / 100 == 5 && status != 530;
+    attempt->outcome = is_done ? OUTGOING_DONE : is_refused ? OUTGOING_FAILED : OUTGOING_LATER;
     if (is_done)
         return;
     if (status >= 400)
-        outgoing_set_reason(result, "the relay answered: %s", strbuf_str(&transfer->answer));
-    else if (has_begun)
-        outgoing_set_reason(result, "the relay did not take a message: %s", transfer_reason(&transfer->base));
+        reason_give(&attempt->reason, 0, "the relay answered: %s", answer);
     else
-        outgoing_set_reason(result, "the relay cannot be reached: %s", transfer_reason(&transfer->base));
+        reason_give(&attempt->reason, 0, "the relay %s: %s",
+                    attempt->has_begun ? "did not take a message" : "cannot be reached",
+                    attempt_curl_reason(attempt));
 }
 
-static void transfer_message(struct relay *relay, struct relay_transfer *message,
-                             struct outgoing_result *result)
+static void send_message(struct relay *relay, struct relay_message *message)
 {
-    struct transfer *transfer = &message->base;
-    transfer_init(transfer, &relay->outgoing.cancel, CONNECT_TIMEOUT_S, TIMEOUT_S);
+    struct attempt *attempt = message->attempt;
     /* The address was checked when the email was sent, and cannot smuggle in another recipient. */
-    transfer_append(transfer, message->recipient);
-    TRANSFER_SET(transfer, CURLOPT_URL, relay->url);
-    TRANSFER_SET(transfer, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
-    TRANSFER_SET(transfer, CURLOPT_USE_SSL, relay->needs_tls ? (long)CURLUSESSL_ALL : (long)CURLUSESSL_NONE);
+    attempt_append(attempt, message->recipient);
+    ATTEMPT_SET(attempt, CURLOPT_URL, relay->url);
+    ATTEMPT_SET(attempt, CURLOPT_PROTOCOLS_STR, "smtp,smtps");
+    ATTEMPT_SET(attempt, CURLOPT_USE_SSL, relay->needs_tls ? (long)CURLUSESSL_ALL : (long)CURLUSESSL_NONE);
     if (relay->credentials != NULL)
-        TRANSFER_SET(transfer, CURLOPT_USERPWD, relay->credentials);
-    TRANSFER_SET(transfer, CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)ANSWER_TIMEOUT_S);
-    TRANSFER_SET(transfer, CURLOPT_MAIL_FROM, message->sender);
-    TRANSFER_SET(transfer, CURLOPT_MAIL_RCPT, transfer->list);
+        ATTEMPT_SET(attempt, CURLOPT_USERPWD, relay->credentials);
+    ATTEMPT_SET(attempt, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
+    ATTEMPT_SET(attempt, CURLOPT_TIMEOUT, (long)TIMEOUT_S);
+    ATTEMPT_SET(attempt, CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)ANSWER_TIMEOUT_S);
+    ATTEMPT_SET(attempt, CURLOPT_MAIL_FROM, message->sender);
+    ATTEMPT_SET(attempt, CURLOPT_MAIL_RCPT, attempt->list);
     /* No length is set: libcurl counts the dots that it adds to the text, and would stop too early. */
-    TRANSFER_SET(transfer, CURLOPT_UPLOAD, 1L);
-    TRANSFER_SET(transfer, CURLOPT_READFUNCTION, on_read);
-    TRANSFER_SET(transfer, CURLOPT_READDATA, message);
-    TRANSFER_SET(transfer, CURLOPT_HEADERFUNCTION, on_answer);
-    TRANSFER_SET(transfer, CURLOPT_HEADERDATA, message);
-    TRANSFER_SET(transfer, CURLOPT_WRITEFUNCTION, on_answer);
-    TRANSFER_SET(transfer, CURLOPT_WRITEDATA, message);
-    set_result(message, transfer_perform(transfer), result);
-    transfer_release(transfer);
+    ATTEMPT_SET(attempt, CURLOPT_UPLOAD, 1L);
+    ATTEMPT_SET(attempt, CURLOPT_READFUNCTION, on_read);
+    ATTEMPT_SET(attempt, CURLOPT_READDATA, message);
+    ATTEMPT_SET(attempt, CURLOPT_HEADERFUNCTION, on_answer);
+    ATTEMPT_SET(attempt, CURLOPT_HEADERDATA, message);
+    ATTEMPT_SET(attempt, CURLOPT_WRITEFUNCTION, on_answer);
+    ATTEMPT_SET(attempt, CURLOPT_WRITEDATA, message);
+    long status = attempt_perform(attempt);
+    set_outcome(attempt, status, strbuf_str(&message->answer));
 }
 
 /* Sets the sender and the text. Return: 0; -ENOENT if there is no such email; -errno. */
-static int load_email(struct database *database, int64_t outbound, struct relay_transfer *transfer)
+static int load_email(struct database *database, struct relay_message *message)
 {
     _cleanup_reader_ struct connection *connection = NULL;
     _cleanup_statement_ struct statement statement = {0};
@@ -141,55 +138,54 @@ static int load_email(struct database *database, int64_t outbound, struct relay_
         error = query_first(connection, &statement,
                             "SELECT o.record ->> '$.from_address.address', c.raw FROM outbound o"
                             " JOIN contents c ON c.message = o.message WHERE o.seq = ?",
-                            "i", outbound);
+                            "i", message->attempt->email);
     if (error != 0)
         return error;
-    transfer->sender = message_ascii_address(query_column_text(statement.row, 0));
-    if (transfer->sender == NULL)
+    message->sender = message_ascii_address(query_column_text(statement.row, 0));
+    if (message->sender == NULL)
         return -ENOMEM;
     return message_write_for_relay(sqlite3_column_blob(statement.row, 1),
-                                   (size_t)sqlite3_column_bytes(statement.row, 1), &transfer->text);
+                                   (size_t)sqlite3_column_bytes(statement.row, 1), &message->text);
 }
 
-static int attempt(struct outgoing *outgoing, const struct outgoing_row *row, struct outgoing_result *result)
+static int make_attempt(struct outgoing *outgoing, struct attempt *attempt)
 {
-    struct relay_transfer transfer = {
-        .recipient = message_ascii_address(row->address),
+    struct relay_message message = {
+        .attempt = attempt,
+        .recipient = message_ascii_address(attempt->address),
         .text = STRBUF_INIT(MESSAGE_MAX_BYTES),
         .answer = STRBUF_INIT(ANSWER_MAX_BYTES),
     };
-    int error = transfer.recipient != NULL ? load_email(outgoing->database, row->email, &transfer) : -ENOMEM;
+    int error = message.recipient != NULL ? load_email(outgoing->database, &message) : -ENOMEM;
     if (error == 0)
-        transfer_message((struct relay *)outgoing, &transfer, result);
-    free(transfer.sender);
-    free(transfer.recipient);
-    strbuf_release(&transfer.text);
-    strbuf_release(&transfer.answer);
+        send_message((struct relay *)outgoing, &message);
+    free(message.sender);
+    free(message.recipient);
+    strbuf_release(&message.text);
+    strbuf_release(&message.answer);
     return error;
 }
 
 /* ---------------------------------------------------------------- the email's status */
 
-static int bounce(const struct relay *relay, struct connection *turn, const struct outgoing_row *row,
-                  const struct outgoing_result *result)
+static int bounce(const struct relay *relay, struct connection *turn, const struct attempt *attempt)
 {
     g_autoptr(GString) reason = g_string_new(NULL);
-    sending_append_reason(reason, row->address, "5.0.0", result->reason);
-    return sending_bounce(turn, row->email, relay->domain, reason->str);
+    sending_append_reason(reason, attempt->address, "5.0.0", attempt->reason);
+    return sending_bounce(turn, attempt->email, relay->domain, reason->str);
 }
 
-static int settle(struct outgoing *outgoing, struct connection *turn, const struct outgoing_row *row,
-                  const struct outgoing_result *result)
+static int settle(struct outgoing *outgoing, struct connection *turn, const struct attempt *attempt)
 {
-    bool has_failed = result->outcome == OUTGOING_FAILED;
-    int error = has_failed ? bounce((const struct relay *)outgoing, turn, row, result) : 0;
+    bool has_failed = attempt->outcome == OUTGOING_FAILED;
+    int error = has_failed ? bounce((const struct relay *)outgoing, turn, attempt) : 0;
     if (error != 0)
         return error;
     return query_execute(turn,
                          "UPDATE outbound SET record = json_set(record, '$.status', ?1)"
                          " WHERE seq = ?2 AND record ->> '$.status' = 'pending' AND"
                          " (?3 OR NOT EXISTS (SELECT 1 FROM outgoing WHERE kind = ?4 AND email = ?2))",
-                         "siii", has_failed ? "failed" : "sent", row->email, (int64_t)has_failed,
+                         "siii", has_failed ? "failed" : "sent", attempt->email, (int64_t)has_failed,
                          (int64_t)OUTGOING_RELAY);
 }
 
@@ -259,7 +255,7 @@ int relay_new(const struct relay_config *config, const char *domain, struct outg
         .kind = OUTGOING_RELAY,
         .has_one_target = true,
         .attempts_max = ATTEMPTS_MAX,
-        .attempt = attempt,
+        .make = make_attempt,
         .settle = settle,
         .release = release,
     };

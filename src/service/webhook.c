@@ -12,14 +12,13 @@
 #include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "base/secret_file.h"
 #include "mail/date.h"
 #include "mail/json_writer.h"
+#include "mail/reason.h"
 #include "mail/webhook.h"
 #include "service/endpoints.h"
 #include "service/outgoing.h"
-#include "service/transfer.h"
 #include "sql/query.h"
 
 enum {
@@ -32,15 +31,10 @@ struct webhook {
     struct outgoing outgoing; /* first, because its address is cast to a webhook */
     char *secret;
     bool is_anywhere_allowed;
+    bool is_forbidden; /* the URL of this attempt leads to an address to which webhooks may not connect */
 };
 
 /* ---------------------------------------------------------------- one POST */
-
-struct webhook_transfer {
-    struct transfer base;
-    const struct webhook *webhook;
-    bool is_forbidden; /* the URL leads to an address to which webhooks may not connect */
-};
 
 static bool is_this_machine(const struct sockaddr *address)
 {
@@ -54,9 +48,9 @@ static bool is_this_machine(const struct sockaddr *address)
 
 static curl_socket_t on_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
 {
-    struct webhook_transfer *transfer = context;
-    if (!transfer->webhook->is_anywhere_allowed && !is_this_machine(&address->addr)) {
-        transfer->is_forbidden = true;
+    struct webhook *webhook = context;
+    if (!webhook->is_anywhere_allowed && !is_this_machine(&address->addr)) {
+        webhook->is_forbidden = true;
         return CURL_SOCKET_BAD;
     }
     return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
@@ -70,58 +64,56 @@ static size_t on_answer(char *bytes, size_t size, size_t count, void *context)
     return size * count;
 }
 
-static void add_headers(struct transfer *transfer, const char *secret, const char *body)
+static void add_headers(struct attempt *attempt, const char *secret, const char *body)
 {
     char line[128];
     char signature[65];
     hash_hmac_sha256(secret, strlen(secret), body, strlen(body), signature);
     snprintf(line, sizeof(line), WEBHOOK_SIGNATURE_HEADER ": %s", signature);
-    transfer_append(transfer, line);
-    transfer_append(transfer, "Content-Type: application/json");
-    transfer_append(transfer, "Expect:");
-    TRANSFER_SET(transfer, CURLOPT_HTTPHEADER, transfer->list);
+    attempt_append(attempt, line);
+    attempt_append(attempt, "Content-Type: application/json");
+    attempt_append(attempt, "Expect:");
+    ATTEMPT_SET(attempt, CURLOPT_HTTPHEADER, attempt->list);
 }
 
-static void set_result(const struct webhook_transfer *transfer, long status, struct outgoing_result *result)
+static void set_outcome(const struct webhook *webhook, struct attempt *attempt, long status)
 {
-    CURLcode rc = transfer->base.result;
-    bool is_unusable = rc == CURLE_URL_MALFORMAT || rc == CURLE_UNSUPPORTED_PROTOCOL;
-    bool is_forbidden = rc != CURLE_OK && transfer->is_forbidden;
-    bool is_done = rc == CURLE_OK && status / 100 == 2;
-    bool is_too_large = rc == CURLE_OK && status == 413; /* the next attempt would send the same body */
-    result->outcome = is_done                                       ? OUTGOING_DONE
-                      : is_unusable || is_forbidden || is_too_large ? OUTGOING_FAILED
-                                                                    : OUTGOING_LATER;
-    result->is_away = rc != CURLE_OK && !transfer->base.has_begun;
-    if (is_forbidden)
-        outgoing_set_reason(result, "a webhook leads away from this machine: --webhook-anywhere allows that");
-    else if (rc != CURLE_OK)
-        outgoing_set_reason(result, "a webhook cannot be sent: %s", transfer_reason(&transfer->base));
-    else if (!is_done)
-        outgoing_set_reason(result, "a webhook was answered with %ld", status);
-    if (rc == CURLE_OK)
-        result->status = (int)status;
+    bool has_answer = attempt->result == CURLE_OK;
+    bool is_unusable =
+        attempt->result == CURLE_URL_MALFORMAT || attempt->result == CURLE_UNSUPPORTED_PROTOCOL;
+    bool is_too_large = has_answer && status == 413; /* the next attempt would send the same body */
+    attempt->status = has_answer ? (int)status : 0;
+    if (has_answer && status / 100 == 2)
+        return;
+    bool is_forbidden = !has_answer && webhook->is_forbidden;
+    attempt->outcome = is_unusable || is_forbidden || is_too_large ? OUTGOING_FAILED : OUTGOING_LATER;
+    if (has_answer)
+        reason_give(&attempt->reason, 0, "a webhook was answered with %ld", status);
+    else if (is_forbidden)
+        reason_give(&attempt->reason, 0,
+                    "a webhook leads away from this machine: --webhook-anywhere allows that");
+    else
+        reason_give(&attempt->reason, 0, "a webhook cannot be sent: %s", attempt_curl_reason(attempt));
 }
 
-static void send_request(const struct webhook *webhook, const char *url, const char *body,
-                         struct cancel *cancel, struct outgoing_result *result)
+static void send_request(struct webhook *webhook, struct attempt *attempt, const char *url, const char *body)
 {
-    struct webhook_transfer request = {.webhook = webhook};
-    struct transfer *transfer = &request.base;
-    transfer_init(transfer, cancel, CONNECT_TIMEOUT_S, TIMEOUT_S);
-    add_headers(transfer, webhook->secret, body);
-    TRANSFER_SET(transfer, CURLOPT_PROTOCOLS_STR, "http,https");
-    TRANSFER_SET(transfer, CURLOPT_FOLLOWLOCATION, 0L);
-    TRANSFER_SET(transfer, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    TRANSFER_SET(transfer, CURLOPT_OPENSOCKETFUNCTION, on_socket);
-    TRANSFER_SET(transfer, CURLOPT_OPENSOCKETDATA, &request);
-    TRANSFER_SET(transfer, CURLOPT_WRITEFUNCTION, on_answer);
-    TRANSFER_SET(transfer, CURLOPT_URL, url);
-    TRANSFER_SET(transfer, CURLOPT_DEFAULT_PROTOCOL, "none"); /* else libcurl guesses the protocol */
-    TRANSFER_SET(transfer, CURLOPT_POSTFIELDS, body);
-    TRANSFER_SET(transfer, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
-    set_result(&request, transfer_perform(transfer), result);
-    transfer_release(transfer);
+    add_headers(attempt, webhook->secret, body);
+    ATTEMPT_SET(attempt, CURLOPT_PROTOCOLS_STR, "http,https");
+    ATTEMPT_SET(attempt, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
+    ATTEMPT_SET(attempt, CURLOPT_TIMEOUT, (long)TIMEOUT_S);
+    ATTEMPT_SET(attempt, CURLOPT_FOLLOWLOCATION, 0L);
+    ATTEMPT_SET(attempt, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    ATTEMPT_SET(attempt, CURLOPT_OPENSOCKETFUNCTION, on_socket);
+    ATTEMPT_SET(attempt, CURLOPT_OPENSOCKETDATA, webhook);
+    ATTEMPT_SET(attempt, CURLOPT_WRITEFUNCTION, on_answer);
+    ATTEMPT_SET(attempt, CURLOPT_URL, url);
+    ATTEMPT_SET(attempt, CURLOPT_DEFAULT_PROTOCOL, "none"); /* else libcurl guesses the protocol */
+    ATTEMPT_SET(attempt, CURLOPT_POSTFIELDS, body);
+    ATTEMPT_SET(attempt, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)strlen(body));
+    webhook->is_forbidden = false;
+    long status = attempt_perform(attempt);
+    set_outcome(webhook, attempt, status);
 }
 
 /* ---------------------------------------------------------------- an email */
@@ -168,37 +160,30 @@ static int load_request(struct database *database, int64_t email, char **ret_url
     return error == 0 && *ret_body == NULL ? -ENOMEM : error;
 }
 
-static int attempt(struct outgoing *outgoing, const struct outgoing_row *row, struct outgoing_result *result)
+static int make_attempt(struct outgoing *outgoing, struct attempt *attempt)
 {
     _cleanup_free_ char *url = NULL;
     _cleanup_free_ char *body = NULL;
-    int error = load_request(outgoing->database, row->email, &url, &body);
+    int error = load_request(outgoing->database, attempt->email, &url, &body);
     if (error == 0)
-        send_request((const struct webhook *)outgoing, url, body, &outgoing->cancel, result);
-    else if (error == -ENOENT)
-        result->outcome = OUTGOING_DONE;
+        send_request((struct webhook *)outgoing, attempt, url, body);
     return error == -ENOENT ? 0 : error;
 }
 
 /* Puts the attempt, if one was made, into the email's record. */
-static int settle(struct outgoing *outgoing, struct connection *turn, const struct outgoing_row *row,
-                  const struct outgoing_result *result)
+static int settle(struct outgoing *outgoing, struct connection *turn, const struct attempt *attempt)
 {
     (void)outgoing;
-    if (result->status == 0 && result->reason[0] == '\0')
+    if (attempt->status == 0 && attempt->reason == NULL)
         return 0;
-    char id[37];
-    char date[32];
-    random_uuid(id);
-    date_format(clock_realtime_ms(clock_system()), date);
     int error =
         query_execute(turn,
                       "UPDATE emails SET record = json_set(record, '$.latest_webhook_log', json_object("
-                      "'id', ?, 'status_code', nullif(?, 0), 'response_body', NULL, 'created_at', ?))"
-                      " WHERE seq = ?",
-                      "sisi", id, (int64_t)result->status, date, row->email);
-    if (error == 0 && result->outcome == OUTGOING_FAILED)
-        log_warning("the webhook of inbox %s was given up: %s", row->address, result->reason);
+                      "'id', lower(hex(randomblob(16))), 'status_code', nullif(?, 0), 'response_body', NULL,"
+                      " 'created_at', strftime('%Y-%m-%dT%H:%M:%fZ'))) WHERE seq = ?",
+                      "ii", (int64_t)attempt->status, attempt->email);
+    if (error == 0 && attempt->outcome == OUTGOING_FAILED)
+        log_warning("the webhook of inbox %s was given up: %s", attempt->address, attempt->reason);
     return error;
 }
 
@@ -223,7 +208,7 @@ int webhook_new(const struct webhook_config *config, struct outgoing **ret_webho
     webhook->outgoing = (struct outgoing){
         .kind = OUTGOING_WEBHOOK,
         .attempts_max = ATTEMPTS_MAX,
-        .attempt = attempt,
+        .make = make_attempt,
         .settle = settle,
         .release = release,
     };
