@@ -164,7 +164,9 @@ static json_t *column_text(sqlite3_stmt *statement, int column)
 /* The rows are an email and, newest first, the emails of its thread before it. SQLite reads each row when it
  * is wanted, since strangers decide how long a thread is: CROSS JOIN sets the order of the search (by thread,
  * then by message, and because of the "+" not by inbox), and a join with `this` would sort the rows. */
-#define EMAIL_COLUMNS "SELECT m.seq, e.record, m.header, c.plain_text, c.html"
+#define EMAIL_COLUMNS                                                                         \
+    "SELECT m.seq, json_set(m.header, '$.id', e.id, '$.inbox_id', e.record ->> '$.inbox_id'," \
+    " '$.bcc_addresses', e.record -> '$.bcc_addresses'), c.plain_text, c.html"
 #define BEFORE(table)                                                                          \
     " UNION ALL " EMAIL_COLUMNS " FROM messages m CROSS JOIN " table " e ON e.message = m.seq" \
     " CROSS JOIN contents c ON c.message = m.seq WHERE m.thread = (SELECT thread FROM this)"   \
@@ -180,15 +182,9 @@ static json_t *column_text(sqlite3_stmt *statement, int column)
  * record. Return: 0; -EUCLEAN if the row is damaged; -ENOMEM. */
 static int read_email(sqlite3_stmt *row, json_t **ret_record)
 {
-    static const char *const of_record[] = {"id", "inbox_id", "bcc_addresses"};
-    _cleanup_json_ json_t *record = column_json(row, 1);
-    _cleanup_json_ json_t *header = column_json(row, 2);
-    _cleanup_json_ json_t *content = json_pack("{s:n, s:n}", "id", "inbox_id");
-    json_object_update(content, header);
-    for (size_t i = 0; i < ARRAY_LEN(of_record); i++)
-        json_object_set(content, of_record[i], json_object_get(record, of_record[i]));
-    json_object_set_new(content, "plain_text", column_text(row, 3));
-    json_object_set_new(content, "html", column_text(row, 4));
+    _cleanup_json_ json_t *content = column_json(row, 1);
+    json_object_set_new(content, "plain_text", column_text(row, 2));
+    json_object_set_new(content, "html", column_text(row, 3));
     json_object_set_new(content, "previous_emails", json_null());
     if (json_unpack_ex(content, NULL, JSON_VALIDATE_ONLY, "{s:s, s:s, s:s, s:s, s:s, s:{s:s}}", "id",
                        "inbox_id", "subject", "date", "message_id", "from_address", "address") != 0)
@@ -259,11 +255,6 @@ int email_load_content(struct connection *reader, enum email_side side, const ch
 
 /* ---------------------------------------------------------------- parts of an email */
 
-static const char *const raw_sql[] = {
-    [SIDE_RECEIVED] = "SELECT m.header, c.raw" OF_RECEIVED,
-    [SIDE_SENT] = "SELECT m.header, c.raw" OF_SENT,
-};
-
 /* The next three endpoints return -ENOENT if there is no such part or the email is of the other side. */
 
 int endpoint_email_content(struct request *request, struct reply *reply)
@@ -277,44 +268,45 @@ int endpoint_email_content(struct request *request, struct reply *reply)
 
 int endpoint_email_raw(struct request *request, struct reply *reply)
 {
+    static const char *const sql[] = {
+        [SIDE_RECEIVED] = "SELECT c.raw" OF_RECEIVED, [SIDE_SENT] = "SELECT c.raw" OF_SENT};
     _cleanup_statement_ struct statement statement = {0};
-    int error = query_first(request->reader, &statement, raw_sql[request->side], "s", request->parameters[0]);
+    int error = query_first(request->reader, &statement, sql[request->side], "s", request->parameters[0]);
     if (error != 0)
         return error;
     size_t len = 0;
-    if (sqlite3_column_type(statement.row, 1) == SQLITE_NULL)
+    if (sqlite3_column_type(statement.row, 0) == SQLITE_NULL)
         return -EUCLEAN;
-    char *raw = query_column_copy(statement.row, 1, &len);
+    char *raw = query_column_copy(statement.row, 0, &len);
     if (raw == NULL)
         return -ENOMEM;
     reply_file(reply, "message/rfc822", raw, len);
     return 0;
 }
 
+/* The header lists the attachments in the order of message_read_attachment(). */
+#define ATTACHMENT_SQL(email)                                                            \
+    "SELECT this.raw, a.key, a.value ->> '$.content_type' FROM"                          \
+    " (SELECT c.raw, m.header" email ") this, json_each(this.header, '$.attachments') a" \
+    " WHERE a.value ->> '$.id' = ?2"
+
 int endpoint_email_attachment(struct request *request, struct reply *reply)
 {
+    static const char *const sql[] = {
+        [SIDE_RECEIVED] = ATTACHMENT_SQL(OF_RECEIVED), [SIDE_SENT] = ATTACHMENT_SQL(OF_SENT)};
     _cleanup_statement_ struct statement statement = {0};
-    int error = query_first(request->reader, &statement, raw_sql[request->side], "s", request->parameters[0]);
+    int error = query_first(request->reader, &statement, sql[request->side], "ss", request->parameters[0],
+                            request->parameters[1]);
     if (error != 0)
         return error;
-    _cleanup_json_ json_t *header = column_json(statement.row, 0);
-    if (header == NULL)
-        return -EUCLEAN;
-    /* The list has the order of message_read_attachment(). */
-    const json_t *list = json_object_get(header, "attachments");
-    size_t i = 0;
-    while (i < json_array_size(list) &&
-           strcmp(member_text(json_array_get(list, i), "id"), request->parameters[1]) != 0)
-        i++;
-    if (i >= json_array_size(list))
-        return -ENOENT;
     char *bytes = NULL;
     size_t len = 0;
-    const char *raw = sqlite3_column_blob(statement.row, 1);
-    error = message_read_attachment(raw, (size_t)sqlite3_column_bytes(statement.row, 1), i, &bytes, &len);
+    error = message_read_attachment(sqlite3_column_blob(statement.row, 0),
+                                    (size_t)sqlite3_column_bytes(statement.row, 0),
+                                    (size_t)sqlite3_column_int64(statement.row, 1), &bytes, &len);
     if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
-    reply_file(reply, member_text(json_array_get(list, i), "content_type"), bytes, len);
+    reply_file(reply, query_column_text(statement.row, 2), bytes, len);
     return 0;
 }
 
