@@ -31,7 +31,8 @@ enum {
 struct webhook_server {
     struct store *store;
     char *secret;
-    char *address; /* the address at which the server listens; NULL before it listens */
+    int listen_fd;
+    char *address; /* with the real port; NULL before the server listens */
     struct connections *connections;
     struct MHD_Daemon *daemon;
     bool has_logged_refusal; /* a refusal was logged since the last accepted webhook */
@@ -174,15 +175,13 @@ void webhook_server_free(struct webhook_server *server)
     if (server == NULL)
         return;
     if (server->daemon != NULL) {
-        _cleanup_close_ int listen_fd = MHD_quiesce_daemon(server->daemon);
-        shutdown(listen_fd, SHUT_RDWR); /* refuses further clients at once, instead of leaving them to wait */
+        /* Refuses further clients at once, instead of leaving them to wait. */
+        shutdown(MHD_quiesce_daemon(server->daemon), SHUT_RDWR);
         connections_end(server->connections, 0);
         MHD_stop_daemon(server->daemon);
     }
     connections_free(server->connections);
-    if (server->address != NULL)
-        listener_remove(server->address);
-    free(server->address);
+    listener_close(server->listen_fd, server->address);
     secret_free(server->secret);
     free(server);
 }
@@ -199,13 +198,12 @@ int webhook_server_start(const char *listen, const char *secret_file, struct sto
         log_error("%s", reason != NULL ? reason : strerror(-error));
         return error;
     }
-    _cleanup_close_ int listen_fd = -1;
-    error = listener_open(listen, &listen_fd, &server->address);
+    error = listener_open(listen, &server->listen_fd, &server->address);
     server->connections = connections_new(clock_system(), CONNECTIONS_MAX);
     if (error == 0)
         server->daemon = MHD_start_daemon(
             MHD_USE_INTERNAL_POLLING_THREAD | MHD_USE_POLL | MHD_USE_ITC, 0, NULL, NULL, on_request, server,
-            MHD_OPTION_LISTEN_SOCKET, listen_fd, MHD_OPTION_CONNECTION_LIMIT,
+            MHD_OPTION_LISTEN_SOCKET, server->listen_fd, MHD_OPTION_CONNECTION_LIMIT,
             (unsigned int)(CONNECTIONS_MAX + CONNECTIONS_SPARE), MHD_OPTION_CONNECTION_TIMEOUT,
             (unsigned int)IDLE_S, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)HEAD_MAX_BYTES,
             MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);
@@ -216,7 +214,6 @@ int webhook_server_start(const char *listen, const char *secret_file, struct sto
                   error == -EINVAL ? "not ADDRESS:PORT, with an address in numbers" : strerror(-error));
         return error;
     }
-    listen_fd = -1; /* the library owns it */
     log_info("webhooks are taken at %s", server->address);
     *ret_server = TAKE_PTR(server);
     return 0;

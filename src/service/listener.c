@@ -2,7 +2,9 @@
 #include "service/listener.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <netdb.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -79,20 +81,13 @@ static int resolve_address(const char *text, struct addrinfo **ret_info)
     return result == 0 ? 0 : result == EAI_MEMORY ? -ENOMEM : -EINVAL;
 }
 
-static int describe_address(int fd, char **ret_address)
+/* Returns the text with the port of the socket. The caller frees it. */
+static char *with_port(const char *text, int fd)
 {
-    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
+    struct sockaddr_in6 address = {0}; /* an IPv4 address has its port at the same offset */
     socklen_t len = sizeof(address);
-    char host[NI_MAXHOST];
-    char port[NI_MAXSERV];
-    if (getsockname(fd, (struct sockaddr *)&address, &len) != 0)
-        return -errno;
-    if (getnameinfo((struct sockaddr *)&address, len, host, sizeof(host), port, sizeof(port),
-                    NI_NUMERICHOST | NI_NUMERICSERV) != 0)
-        return -EINVAL;
-    int length = address.ss_family == AF_INET6 ? asprintf(ret_address, "[%s]:%s", host, port)
-                                               : asprintf(ret_address, "%s:%s", host, port);
-    return length < 0 ? -ENOMEM : 0;
+    getsockname(fd, (struct sockaddr *)&address, &len);
+    return g_strdup_printf("%.*s:%u", (int)(strrchr(text, ':') - text), text, ntohs(address.sin6_port));
 }
 
 static int open_inet(const char *text, int *ret_fd, char **ret_address)
@@ -107,11 +102,11 @@ static int open_inet(const char *text, int *ret_fd, char **ret_address)
         bind(fd, info->ai_addr, info->ai_addrlen) != 0 || listen(fd, BACKLOG) != 0)
         error = -errno;
     freeaddrinfo(info);
-    if (error == 0)
-        error = describe_address(fd, ret_address);
-    if (error == 0)
-        *ret_fd = TAKE_FD(fd);
-    return error;
+    if (error != 0)
+        return error;
+    *ret_address = with_port(text, fd);
+    *ret_fd = TAKE_FD(fd);
+    return 0;
 }
 
 int listener_open(const char *text, int *ret_fd, char **ret_address)
@@ -119,25 +114,25 @@ int listener_open(const char *text, int *ret_fd, char **ret_address)
     const char *path = unix_path(text);
     if (path == NULL)
         return open_inet(text, ret_fd, ret_address);
-    _cleanup_free_ char *address = strdup(text);
-    if (address == NULL)
-        return -ENOMEM;
     int error = open_unix(path, ret_fd);
     if (error == 0)
-        *ret_address = TAKE_PTR(address);
+        *ret_address = g_strdup(text);
     return error;
 }
 
-void listener_remove(const char *address)
+void listener_close(int fd, char *address)
 {
-    const char *path = unix_path(address);
-    if (path != NULL)
-        unlink(path);
+    if (address == NULL)
+        return;
+    close(fd);
+    if (unix_path(address) != NULL)
+        unlink(unix_path(address));
+    free(address);
 }
 
 bool listener_accepts_other_machines(const char *address)
 {
-    static const char *const local[] = {unix_prefix, "127.", "[::1]:"};
+    static const char *const local[] = {unix_prefix, "localhost:", "127.", "[::1]:"};
     for (size_t i = 0; i < ARRAY_LEN(local); i++) {
         if (strncmp(address, local[i], strlen(local[i])) == 0)
             return false;

@@ -13,8 +13,9 @@
  * none of the three forms; -EADDRINUSE; another -errno. */
 int listener_open(const char *text, int *ret_fd, char **ret_address);
 
-/* Removes the name of the Unix socket that listener_open() made for this address. */
-void listener_remove(const char *address);
+/* Closes a socket of listener_open(), removes its name if it is a Unix socket, and frees the address. Does
+ * nothing if `address` is NULL. */
+void listener_close(int fd, char *address);
 
 /* Returns true if other machines can connect to the address. */
 bool listener_accepts_other_machines(const char *address);

@@ -23,11 +23,8 @@ enum {
 /* The state of the service that all requests share. */
 struct service_context {
     struct database *database;
-    int pool_fd;              /* directory with a file for each attachment of the pool, named by its id */
-    const char *domain;       /* of all inboxes */
-    const char *const *hosts; /* see struct service_config */
-    enum service_tier tier;
-    bool has_relay; /* mail to other domains goes to a relay */
+    int pool_fd; /* directory with a file for each attachment of the pool, named by its id */
+    struct service_config config;
 };
 
 /* The emails that a request is about. */

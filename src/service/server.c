@@ -21,7 +21,6 @@
 #include "service/connections.h"
 #include "service/endpoints.h"
 #include "service/keys.h"
-#include "service/listener.h"
 #include "service/request_head.h"
 
 enum {
@@ -81,7 +80,7 @@ static const struct route routes[] = {
 /* A stranger's web page can make its own name resolve to this machine, and then send requests to this service
  * from a user's browser. But the browser puts that name into Host. It sends an address as Host only for pages
  * from that address. */
-static bool is_name_of_service(const char *value, const struct service_context *context)
+static bool is_name_of_service(const char *value, const struct service_config *config)
 {
     static const char localhost[] = ".localhost";
     g_autofree char *url = g_strconcat("http://", value, NULL);
@@ -93,9 +92,9 @@ static bool is_name_of_service(const char *value, const struct service_context *
     size_t suffix_len = strlen(localhost);
     bool is_loopback_name = strcasecmp(host, localhost + 1) == 0 ||
                             (len > suffix_len && strcasecmp(host + len - suffix_len, localhost) == 0);
-    if (g_hostname_is_ip_address(host) || is_loopback_name || strcasecmp(host, context->domain) == 0)
+    if (g_hostname_is_ip_address(host) || is_loopback_name || strcasecmp(host, config->domain) == 0)
         return true;
-    for (const char *const *name = context->hosts; name != NULL && *name != NULL; name++) {
+    for (const char *const *name = config->hosts; name != NULL && *name != NULL; name++) {
         if (strcasecmp(host, *name) == 0)
             return true;
     }
@@ -112,7 +111,7 @@ static void check_head(const struct request *request, const struct request_head 
                     "The header does not say in one way where the request ends.");
     else if (head->hosts > 1 || (head->hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_0) != 0))
         reply_error(reply, MHD_HTTP_BAD_REQUEST, "One Host is needed.");
-    else if (host != NULL && !is_name_of_service(host, request->context))
+    else if (host != NULL && !is_name_of_service(host, &request->context->config))
         reply_error(
             reply, MHD_HTTP_MISDIRECTED_REQUEST,
             "The service does not go by the name in Host: use its address, or start it with --allow-host.");
@@ -168,7 +167,6 @@ struct server {
     const struct service_context *context;
     sem_t makers;             /* counts the threads that may still begin a large reply */
     atomic_size_t body_bytes; /* of all requests under way */
-    char *address;
 };
 
 /* libmicrohttpd passes a request in pieces, which are put together here, within bounds. If the head is
@@ -403,34 +401,23 @@ void server_free(struct server *server)
     if (server == NULL)
         return;
     if (server->daemon != NULL) {
-        int listen_fd = MHD_quiesce_daemon(server->daemon);
         /* Otherwise the kernel would queue clients, instead of refusing them. */
-        if (listen_fd >= 0)
-            shutdown(listen_fd, SHUT_RDWR);
+        shutdown(MHD_quiesce_daemon(server->daemon), SHUT_RDWR);
         connections_end(server->connections, DRAIN_MS);
         MHD_stop_daemon(server->daemon);
-        if (listen_fd >= 0)
-            close(listen_fd);
     }
     connections_free(server->connections);
     sem_destroy(&server->makers);
-    if (server->address != NULL)
-        listener_remove(server->address);
-    free(server->address);
     free(server);
 }
 
 DEFINE_CLEANUP_FREE(server)
 
-int server_start(const char *listen_text, const struct service_context *context, struct server **ret_server)
+int server_start(int listen_fd, const struct service_context *context, struct server **ret_server)
 {
     _cleanup_(cleanup_server_free) struct server *server = g_new0(struct server, 1);
     server->context = context;
     sem_init(&server->makers, 0, MAKERS_MAX);
-    _cleanup_close_ int listen_fd = -1;
-    int error = listener_open(listen_text, &listen_fd, &server->address);
-    if (error != 0)
-        return error;
     server->connections = connections_new(clock_system(), CONNECTIONS_MAX);
     /* Without MHD_USE_POLL libmicrohttpd calls select(), which cannot wait for descriptors above 1,023. In
      * inboxfs, the files that users have open may take the lower numbers. */
@@ -443,12 +430,6 @@ int server_start(const char *listen_text, const struct service_context *context,
         server, MHD_OPTION_NOTIFY_COMPLETED, on_completed, server, MHD_OPTION_END);
     if (server->daemon == NULL)
         return -EIO;
-    listen_fd = -1; /* libmicrohttpd owns it */
     *ret_server = TAKE_PTR(server);
     return 0;
-}
-
-const char *server_address(const struct server *server)
-{
-    return server->address;
 }

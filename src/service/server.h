@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The HTTP server of the service, from its listening socket to the calls of endpoints (endpoints.h).
+ * An HTTP server of the service, from its listening socket to the calls of endpoints (endpoints.h).
  *
  * libmicrohttpd accepts connections, gives each a thread, and parses requests. For each request this unit
  * checks the head and the API key, finds the route, collects the body within the route's limit, calls the
@@ -14,12 +14,9 @@
 
 struct server;
 
-/* Listens at an address (listener.h), and serves. `context` is borrowed until the server is freed. The caller
- * has blocked all signals, so that the threads block them. Return: as listener_open(). */
-int server_start(const char *listen_text, const struct service_context *context, struct server **ret_server);
-
-/* Returns the address with the real port; borrowed. */
-const char *server_address(const struct server *server);
+/* Serves the clients of a listening socket. Both arguments are borrowed until the server is freed. The caller
+ * has blocked all signals, so that the threads block them. Return: 0; -EIO or -ENOMEM. */
+int server_start(int listen_fd, const struct service_context *context, struct server **ret_server);
 
 /* Accepts no more connections, waits up to 10 seconds for the requests under way, closes all connections, and
  * frees. NULL-safe. */

@@ -16,6 +16,7 @@
 #include "base/file.h"
 #include "mail/reason.h"
 #include "service/keys.h"
+#include "service/listener.h"
 #include "service/search_index.h"
 #include "service/server.h"
 #include "service/smtp_server.h"
@@ -27,8 +28,10 @@ enum {
     LARGE_BLOCK_BYTES = 1024 * 1024,
 };
 
-/* One of the two servers is NULL. */
+/* A listening socket and its server. One of the two servers is NULL. */
 struct open_door {
+    int fd;
+    char *address; /* with the real port; NULL if nothing listens */
     struct server *http;
     struct smtp_server *smtp; /* SMTP or LMTP */
 };
@@ -37,7 +40,6 @@ struct service {
     int dir_fd;
     int lock_fd;
     struct service_context context;
-    char *domain;
     struct outgoing *outgoing[OUTGOING_KINDS]; /* NULL without a relay or webhooks */
     struct search_index index;
     SSL_CTX *tls;            /* NULL without TLS */
@@ -54,6 +56,8 @@ void service_stop(struct service *service)
         smtp_server_free(service->doors[i].smtp);
     for (size_t i = 0; i < service->doors_len; i++)
         server_free(service->doors[i].http);
+    for (size_t i = 0; i < service->doors_len; i++)
+        listener_close(service->doors[i].fd, service->doors[i].address);
     free(service->doors);
     SSL_CTX_free(service->tls);
     for (size_t kind = 0; kind < OUTGOING_KINDS; kind++)
@@ -65,7 +69,6 @@ void service_stop(struct service *service)
         if (fds[i] >= 0)
             close(fds[i]);
     }
-    free(service->domain);
     free(service);
 }
 
@@ -120,20 +123,24 @@ static int open_data(struct service *service, const struct service_config *confi
 static int open_door(struct service *service, const struct service_door *door, char **ret_reason)
 {
     struct open_door *open = &service->doors[service->doors_len++];
+    int error = listener_open(door->listen, &open->fd, &open->address);
+    const char *domain = service->context.config.domain;
     bool is_lmtp = door->protocol == SERVICE_LMTP;
+    bool has_relay = service->context.config.relay.url != NULL;
     const struct smtp_server_config config = {
-        .listen = door->listen,
+        .listen_fd = open->fd,
         .dialect = is_lmtp ? DIALECT_LMTP : DIALECT_SMTP,
-        .domain = service->domain,
+        .domain = domain,
         .database = service->context.database,
-        .new_inboxes = is_lmtp                      ? NULL
-                       : service->context.has_relay ? service->domain
-                                                    : "",
+        .new_inboxes = is_lmtp     ? NULL
+                       : has_relay ? domain
+                                   : "",
         .tls = service->tls,
         .connections_max = SMTP_CONNECTIONS_MAX,
         .idle_ms = SMTP_IDLE_MS,
     };
-    int error = door->protocol == SERVICE_HTTP ? server_start(door->listen, &service->context, &open->http)
+    if (error == 0)
+        error = door->protocol == SERVICE_HTTP ? server_start(open->fd, &service->context, &open->http)
                                                : smtp_server_start(&config, &open->smtp);
     const char *what = error == -EINVAL ? "neither ADDRESS:PORT, with a numeric address, nor unix:PATH:"
                                         : "cannot listen on";
@@ -150,12 +157,9 @@ static int start_service(const struct service_config *config, struct service **r
     while (config->doors[doors_len].listen != NULL)
         doors_len++;
     service->doors = calloc(doors_len + 1, sizeof(*service->doors));
-    service->domain = strdup(config->domain);
-    if (service->doors == NULL || service->domain == NULL)
+    if (service->doors == NULL)
         return -ENOMEM;
-    service->context.domain = service->domain;
-    service->context.hosts = config->hosts;
-    service->context.tier = config->tier;
+    service->context.config = *config;
     g_mime_init();
     /* A large message gets a mapping of its own, whose memory returns to the kernel when it is freed. */
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
@@ -163,10 +167,9 @@ static int start_service(const struct service_config *config, struct service **r
         return explain_error(ret_reason, -EINVAL, "no address can be on the domain", config->domain);
     int error = open_data(service, config, ret_reason);
     if (error == 0)
-        error = relay_new(&config->relay, service->domain, &service->outgoing[OUTGOING_RELAY], ret_reason);
+        error = relay_new(&config->relay, config->domain, &service->outgoing[OUTGOING_RELAY], ret_reason);
     if (error == 0)
         error = webhook_new(&config->webhook, &service->outgoing[OUTGOING_WEBHOOK], ret_reason);
-    service->context.has_relay = service->outgoing[OUTGOING_RELAY] != NULL;
     for (int kind = 0; kind < OUTGOING_KINDS && error == 0; kind++)
         error = outgoing_start(service->context.database, (enum outgoing_kind)kind, service->outgoing[kind]);
     if (error == 0)
@@ -193,6 +196,5 @@ int service_start(const struct service_config *config, struct service **ret_serv
 
 const char *service_address(const struct service *service, size_t door)
 {
-    const struct open_door *open = &service->doors[door];
-    return open->http != NULL ? server_address(open->http) : smtp_server_address(open->smtp);
+    return service->doors[door].address;
 }

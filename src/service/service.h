@@ -36,7 +36,7 @@ struct service_config {
     const char *data_dir; /* made (0700) if it is missing, and locked for other services */
     const char *domain;   /* of all inboxes, e.g. "inbox.localhost" */
     /* Names that clients may use for the service, besides its addresses, loopback names and the domain. NULL
-     * ends the array. NULL for none. Borrowed until the service is stopped. */
+     * ends the array. NULL for none. */
     const char *const *hosts;
     enum service_tier tier;
     struct relay_config relay;
@@ -48,7 +48,8 @@ struct service_config {
 struct service;
 
 /* Opens the data, makes DIR/api-key (0600) at the first start, listens, and serves from threads of its own,
- * which block all signals. Return: 0, or -errno with a reason (the caller frees it). */
+ * which block all signals. `domain` and `hosts` are borrowed until the service is stopped. Return: 0, or
+ * -errno with a reason (the caller frees it). */
 int service_start(const struct service_config *config, struct service **ret_service, char **ret_reason);
 
 /* Returns the address, with the real port, of the door with this index in the configuration. Borrowed until

@@ -22,7 +22,6 @@
 #include "service/connections.h"
 #include "service/delivery.h"
 #include "service/inbox.h"
-#include "service/listener.h"
 
 enum {
     CONNECTIONS_SPARE = 32, /* for connections that were shut down, until they are closed */
@@ -37,8 +36,6 @@ enum {
 
 struct smtp_server {
     struct smtp_server_config config;
-    int listen_fd;
-    char *address;
     struct connections *connections;
     struct worker_pool *pool;
     pthread_t thread;
@@ -260,7 +257,7 @@ static void *accept_clients(void *argument)
 {
     struct smtp_server *server = argument;
     for (;;) {
-        int fd = accept4(server->listen_fd, NULL, NULL, SOCK_CLOEXEC);
+        int fd = accept4(server->config.listen_fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd >= 0)
             add_client(server, fd);
         else if (errno == EINVAL) /* smtp_server_free() has shut the socket down */
@@ -276,19 +273,13 @@ void smtp_server_free(struct smtp_server *server)
 {
     if (server == NULL)
         return;
-    if (server->listen_fd >= 0)
-        shutdown(server->listen_fd, SHUT_RDWR); /* wakes the thread that accepts */
     if (server->has_thread) {
+        shutdown(server->config.listen_fd, SHUT_RDWR); /* wakes the thread that accepts */
         pthread_join(server->thread, NULL);
         connections_end(server->connections, DRAIN_MS);
     }
     worker_pool_free(server->pool);
     connections_free(server->connections);
-    if (server->listen_fd >= 0)
-        close(server->listen_fd);
-    if (server->address != NULL)
-        listener_remove(server->address);
-    free(server->address);
     free(server);
 }
 
@@ -298,20 +289,12 @@ int smtp_server_start(const struct smtp_server_config *config, struct smtp_serve
 {
     _cleanup_(cleanup_smtp_server_free) struct smtp_server *server = g_new0(struct smtp_server, 1);
     server->config = *config;
-    server->listen_fd = -1;
-    int error = listener_open(config->listen, &server->listen_fd, &server->address);
     server->connections = connections_new(clock_system(), config->connections_max);
     server->pool = worker_pool_new("inboxd-smtp", (unsigned int)config->connections_max + CONNECTIONS_SPARE);
-    if (error == 0)
-        error = thread_start(&server->thread, "inboxd-accept", accept_clients, server);
+    int error = thread_start(&server->thread, "inboxd-accept", accept_clients, server);
     if (error != 0)
         return error;
     server->has_thread = true;
     *ret_server = TAKE_PTR(server);
     return 0;
-}
-
-const char *smtp_server_address(const struct smtp_server *server)
-{
-    return server->address;
 }

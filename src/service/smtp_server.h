@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * An SMTP or LMTP server: a listening socket, and a thread for each connection, which passes bytes to its
- * session (mail/smtp_session.h) and sends the session's answers. The number of connections is bounded
+ * An SMTP or LMTP server: a thread for each connection passes bytes to its session (mail/smtp_session.h) and
+ * sends the session's answers. The number of connections is bounded
  * (connections.h). A message is acknowledged when it is on the disk.
  */
 #ifndef INBOXFS_SERVICE_SMTP_SERVER_H
@@ -17,7 +17,7 @@
 struct smtp_server;
 
 struct smtp_server_config {
-    const char *listen; /* an address (listener.h) */
+    int listen_fd; /* a listening socket */
     enum smtp_dialect dialect;
     const char *domain; /* name of the service in its greeting */
     struct database *database;
@@ -27,12 +27,9 @@ struct smtp_server_config {
     int64_t idle_ms;         /* after this time, a client that sends nothing is disconnected */
 };
 
-/* Listens and serves. All pointers of `config` are borrowed until the server is freed. Return: as
- * listener_open(). */
+/* Serves. The socket and all pointers of `config` are borrowed until the server is freed. Return: 0 or
+ * -errno. */
 int smtp_server_start(const struct smtp_server_config *config, struct smtp_server **ret_server);
-
-/* Returns the address with the real port; borrowed. */
-const char *smtp_server_address(const struct smtp_server *server);
 
 /* Returns the answer to a message, by the result of delivery_receive(). */
 const char *smtp_server_answer(int error);

@@ -17,6 +17,7 @@
 
 #include "base/cleanup.h"
 #include "service/delivery.h"
+#include "service/listener.h"
 #include "service/smtp_server.h"
 #include "sql/query.h"
 #include "support/temp_dir.h"
@@ -30,14 +31,17 @@ enum {
 struct fixture {
     struct temp_dir dir;
     char listen[300];
+    int listen_fd;
+    char *address;
     struct database *database;
     struct smtp_server *server;
 };
 
 static void start(struct fixture *fixture, const char *new_inboxes, size_t connections_max, int64_t idle_ms)
 {
+    assert_int_equal(0, listener_open(fixture->listen, &fixture->listen_fd, &fixture->address));
     const struct smtp_server_config config = {
-        .listen = fixture->listen,
+        .listen_fd = fixture->listen_fd,
         .dialect = DIALECT_SMTP,
         .domain = "here.example",
         .database = fixture->database,
@@ -56,15 +60,21 @@ static void fixture_open(struct fixture *fixture, size_t connections_max, int64_
     start(fixture, "", connections_max, idle_ms);
 }
 
-static void fixture_restart(struct fixture *fixture, const char *new_inboxes)
+static void stop(struct fixture *fixture)
 {
     smtp_server_free(fixture->server);
+    listener_close(fixture->listen_fd, fixture->address);
+}
+
+static void fixture_restart(struct fixture *fixture, const char *new_inboxes)
+{
+    stop(fixture);
     start(fixture, new_inboxes, 10, PATIENCE_MS);
 }
 
 static void fixture_close(struct fixture *fixture)
 {
-    smtp_server_free(fixture->server);
+    stop(fixture);
     database_free(fixture->database);
     temp_dir_release(&fixture->dir);
 }
@@ -151,10 +161,11 @@ TEST(a_client_silent_in_the_handshake_is_disconnected)
 {
     struct fixture fixture;
     fixture_open(&fixture, 10, PATIENCE_MS);
-    smtp_server_free(fixture.server);
+    stop(&fixture);
     SSL_CTX *tls = SSL_CTX_new(TLS_server_method());
+    assert_int_equal(0, listener_open(fixture.listen, &fixture.listen_fd, &fixture.address));
     const struct smtp_server_config config = {
-        .listen = fixture.listen,
+        .listen_fd = fixture.listen_fd,
         .domain = "here.example",
         .database = fixture.database,
         .new_inboxes = "",
@@ -359,9 +370,9 @@ TEST(a_socket_of_a_stuck_server_is_not_replaced)
         is_full = connect(clients[len++], (struct sockaddr *)&address, sizeof(address)) != 0;
     }
     assert_true(is_full);
-    const struct smtp_server_config config = {.listen = text, .connections_max = 1};
-    struct smtp_server *server = NULL;
-    assert_int_equal(-EADDRINUSE, smtp_server_start(&config, &server));
+    int fd = -1;
+    char *listened = NULL;
+    assert_int_equal(-EADDRINUSE, listener_open(text, &fd, &listened));
     for (size_t i = 0; i < len; i++)
         close(clients[i]);
     close(stuck);
