@@ -12,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "mail/date.h"
+#include "mail/file_name.h"
 #include "mail/reason.h"
 #include "mail/reply.h"
 
@@ -22,16 +23,6 @@ void search_query_release(struct search_query *query)
     for (size_t i = 0; i < query->len; i++)
         free(query->terms[i].text);
     query->len = 0;
-}
-
-char *search_fold(const char *text)
-{
-    if (g_str_is_ascii(text))
-        return g_ascii_strdown(text, -1);
-    /* Accents are separated from letters before and after folding, since folding can compose them. */
-    _cleanup_free_ char *apart = g_utf8_normalize(text, -1, G_NORMALIZE_ALL);
-    _cleanup_free_ char *folded = apart == NULL ? NULL : g_utf8_casefold(apart, -1);
-    return folded == NULL ? NULL : g_utf8_normalize(folded, -1, G_NORMALIZE_ALL);
 }
 
 static bool has_letter_or_digit(const char *text)
@@ -141,7 +132,7 @@ static int read_argument(struct parsing *parsing, struct word *word, struct sear
         term->is_negated = false;
         return 0;
     case SEARCH_IN:
-        term->text = search_fold(word->text);
+        term->text = file_name_fold(word->text);
         return term->text == NULL ? -ENOMEM : 0;
     default:
         term->text = TAKE_PTR(word->text);

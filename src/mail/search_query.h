@@ -44,7 +44,7 @@ struct search_term {
     bool is_quoted;      /* the last word of `text` matches whole words only */
     bool is_negated;     /* the email must not match the term, which is a group of its own */
     bool is_alternative; /* belongs to the group of the previous term */
-    char *text;          /* words without quotes, never "" (SEARCH_IN: folded by search_fold()); NULL for
+    char *text;          /* words without quotes, never "" (SEARCH_IN: file_name_fold()); NULL for
                             attachments and dates */
     int64_t date_ms;     /* SEARCH_AFTER, SEARCH_BEFORE: since 1970 UTC */
 };
@@ -70,11 +70,8 @@ static inline bool search_term_is_fact(const struct search_term *term)
     return term->kind >= SEARCH_IN;
 }
 
-/* Returns true if an email of this date, in the inbox of this folded name, matches all groups of facts. */
+/* Returns true if an email of this date, in the inbox of this name (file_name_fold()), matches all groups of
+ * facts. */
 bool search_query_matches_facts(const struct search_query *query, const char *folded_inbox, int64_t date_ms);
-
-/* Folds a text: texts that differ only in case, compatibility forms or the composition of accents give the
- * same result. `text` is UTF-8. The caller frees; NULL when out of memory. */
-char *search_fold(const char *text);
 
 #endif

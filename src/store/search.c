@@ -41,18 +41,17 @@ enum {
 struct search {
     struct store *store;
     const struct search_query *query;
-    struct cancel *cancel;   /* also set when the time-out has passed */
-    uint64_t wanted;         /* groups that an email has to match */
-    uint64_t unwanted;       /* groups that an email must not match */
-    uint64_t with_words;     /* wanted groups that have a word or phrase */
-    uint64_t open;           /* groups that more emails may match: the service cannot find them all */
-    GArray *matches;         /* uint64_t by number of the email: the groups that the email matches */
-    uint64_t taking;         /* add_hit() adds emails to this group */
-    GHashTable *inbox_names; /* folded names by number of the inbox; owns the names */
-    GArray *found;           /* struct dated: the emails that match the query */
-    uint32_t unknown_inbox;  /* number of the inbox of a hit that the index lacks, or NUMBER_NONE */
-    bool is_truncated;       /* other emails may match */
-    bool is_service_asked;   /* the service answered every request */
+    struct cancel *cancel;  /* also set when the time-out has passed */
+    uint64_t wanted;        /* groups that an email has to match */
+    uint64_t unwanted;      /* groups that an email must not match */
+    uint64_t with_words;    /* wanted groups that have a word or phrase */
+    uint64_t open;          /* groups that more emails may match: the service cannot find them all */
+    GArray *matches;        /* uint64_t by number of the email: the groups that the email matches */
+    uint64_t taking;        /* add_hit() adds emails to this group */
+    GArray *found;          /* struct dated: the emails that match the query */
+    uint32_t unknown_inbox; /* number of the inbox of a hit that the index lacks, or NUMBER_NONE */
+    bool is_truncated;      /* other emails may match */
+    bool is_service_asked;  /* the service answered every request */
 };
 
 struct dated {
@@ -99,26 +98,18 @@ static void add_hit(struct search *search, uint32_t email)
     g_array_index(search->matches, uint64_t, email) |= search->taking;
 }
 
-/* Returns NULL if the inbox is gone. */
-static const char *folded_name(struct search *search, uint32_t inbox)
-{
-    struct inbox_view view;
-    char *name = g_hash_table_lookup(search->inbox_names, GUINT_TO_POINTER(inbox));
-    if (name != NULL || !store_get_inbox(search->store, inbox, &view))
-        return name;
-    name = search_fold(view.name);
-    if (name != NULL)
-        g_hash_table_insert(search->inbox_names, GUINT_TO_POINTER(inbox), name);
-    return name;
-}
-
 /* Returns true if the email is shown, and matches the facts of the query. */
-static bool matches_facts(struct search *search, uint32_t email, struct email_view *ret_view)
+static bool matches_facts(const struct search *search, uint32_t email, int64_t *ret_date_ms)
 {
-    if (!store_get_email(search->store, email, ret_view) || ret_view->is_gone || ret_view->is_quarantined)
+    struct index *index = &search->store->index;
+    READ_GUARD(&index->read_lock);
+    const struct email_entry *entry = email_table_find(&index->emails, email);
+    if (entry == NULL || !email_entry_is_shown(entry) || entry->inbox == STORE_SENT)
         return false;
-    const char *inbox = folded_name(search, ret_view->inbox);
-    return inbox != NULL && search_query_matches_facts(search->query, inbox, ret_view->date_ms);
+    const struct inbox *inbox = inbox_table_get(&index->inboxes, entry->inbox);
+    *ret_date_ms = entry->date_ms;
+    return !inbox->row.is_gone &&
+           search_query_matches_facts(search->query, inbox->folded_name, entry->date_ms);
 }
 
 static uint32_t count_numbers(struct index *index)
@@ -137,12 +128,10 @@ static void combine_groups(struct search *search)
     g_array_set_size(search->found, 0);
     for (uint32_t email = 0; email < search->matches->len; email++) {
         uint64_t groups = g_array_index(search->matches, uint64_t, email);
-        struct email_view view;
-        if ((groups & wanted) != wanted || (groups & search->unwanted) != 0 ||
-            !matches_facts(search, email, &view))
-            continue;
-        const struct dated dated = {email, view.date_ms};
-        g_array_append_val(search->found, dated);
+        struct dated dated = {.email = email};
+        if ((groups & wanted) == wanted && (groups & search->unwanted) == 0 &&
+            matches_facts(search, email, &dated.date_ms))
+            g_array_append_val(search->found, dated);
     }
 }
 
@@ -191,8 +180,8 @@ static void take_hit(void *context, uint32_t email)
 static void take_possible_hit(void *context, uint32_t email)
 {
     struct search *search = context;
-    struct email_view view;
-    search->is_truncated |= matches_facts(search, email, &view);
+    int64_t date_ms;
+    search->is_truncated |= matches_facts(search, email, &date_ms);
 }
 
 /* Sets is_truncated if the query has terms for attachments, and an email that matches all other terms may
@@ -316,24 +305,23 @@ static bool can_search(struct search *search)
 }
 
 /* Returns the id of the only inbox that `in:` allows; NULL if the query has no `in:` or allows several. */
-static const char *only_inbox(struct search *search)
+static const char *only_inbox(const struct search *search)
 {
-    struct search_query inboxes = {.len = 0};
-    struct inbox_view view;
-    uint64_t position = 0;
+    struct index *index = &search->store->index;
+    struct search_query wanted = {.len = 0};
     const char *id = NULL;
-    for (size_t i = 0; i < search->query->len; i++) {
-        const struct search_term *term = &search->query->terms[i];
-        if (term->kind == SEARCH_IN && is_alone(search->query, i))
-            inboxes.terms[inboxes.len++] = *term;
-    }
-    while (inboxes.len > 0 && store_list_inboxes(search->store, position, &view, &position, 1) == 1) {
-        const char *name = folded_name(search, view.number);
-        if (name == NULL || !search_query_matches_facts(&inboxes, name, 0))
+    for (size_t i = 0; i < search->query->len; i++)
+        if (search->query->terms[i].kind == SEARCH_IN && is_alone(search->query, i))
+            wanted.terms[wanted.len++] = search->query->terms[i];
+    READ_GUARD(&index->read_lock);
+    for (uint32_t i = 0; wanted.len > 0 && i < index->inboxes.items->len; i++) {
+        const struct inbox *inbox = inbox_table_get(&index->inboxes, i);
+        if (inbox == NULL || inbox->row.is_gone ||
+            !search_query_matches_facts(&wanted, inbox->folded_name, 0))
             continue;
         if (id != NULL)
             return NULL;
-        id = view.id;
+        id = inbox->row.id;
     }
     return id;
 }
@@ -455,7 +443,6 @@ int store_search(struct store *store, const char *text, struct cancel *cancel, s
     struct search search = {.store = store,
                             .query = &query,
                             .matches = g_array_new(false, true, sizeof(uint64_t)),
-                            .inbox_names = g_hash_table_new_full(NULL, NULL, NULL, free),
                             .found = g_array_new(false, false, sizeof(struct dated))};
     read_groups(&search);
     error = bounded_call(clock, timeout_ms, cancel, search_within_timeout, &search);
@@ -465,7 +452,6 @@ int store_search(struct store *store, const char *text, struct cancel *cancel, s
         list_newest(&search, ret);
     g_array_unref(search.matches);
     g_array_unref(search.found);
-    g_hash_table_unref(search.inbox_names);
     search_query_release(&query);
     return error;
 }

@@ -5,6 +5,7 @@
  */
 #include "mail/search_query.h"
 #include "fuzz/fuzz.h"
+#include "mail/file_name.h"
 
 #include <errno.h>
 
@@ -33,8 +34,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     FUZZ_CHECK(query.len > 0 && query.len <= SEARCH_TERMS_MAX);
     for (size_t i = 0; i < query.len; i++)
         check_term(&query, i);
-    _cleanup_free_ char *folded = search_fold(text);
-    _cleanup_free_ char *twice = search_fold(folded);
+    _cleanup_free_ char *folded = file_name_fold(text);
+    _cleanup_free_ char *twice = file_name_fold(folded);
     FUZZ_CHECK(g_utf8_validate(folded, -1, NULL) && strcmp(folded, twice) == 0);
     (void)search_query_matches_facts(&query, folded, INT64_C(1795168800000));
     search_query_release(&query);

@@ -230,21 +230,3 @@ TEST(an_email_must_match_every_group_of_facts)
         search_query_release(&query);
     }
 }
-
-TEST(case_and_compatibility_forms_are_folded)
-{
-    static const char *const rows[][2] = {
-        {"", ""},
-        {"Bob <BOB@X.example> 42_", "bob <bob@x.example> 42_"},
-        {"STRASSE", "strasse"},
-        {"Stra\u00dfe", "strasse"},
-        {"\u00c4rger", "a\u0308rger"},
-        {"A\u0308rger", "a\u0308rger"},
-        {"\u03a3\u0391\u03a3", "\u03c3\u03b1\u03c3"},
-        {"\uff21\uff22", "ab"},
-    };
-    for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-        _cleanup_free_ char *folded = search_fold(rows[i][0]);
-        assert_string_equal(folded, rows[i][1]);
-    }
-}
