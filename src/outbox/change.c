@@ -362,23 +362,18 @@ static void apply_change_locked(struct outbox *outbox, struct change *change)
         end_awaiting_locked(outbox, item);
 }
 
-/* The listener gets one name in each call, so a changed name takes two calls: the old one leaves, the new one
- * appears. */
 static void notify_move(struct outbox *outbox, const struct change *change)
 {
     const struct outbox_listener *listener = &outbox->config.listener;
-    const struct row *old = &change->next; /* apply_change_locked() put the old row there */
-    enum outbox_folder from = item_state_folder(old->state, old->kind);
+    /* apply_change_locked() put the old row there. */
+    enum outbox_folder from = item_state_folder(change->next.state, change->next.kind);
     pthread_mutex_lock(&outbox->lock);
     bool is_moved = is_settled(change->item->row.state);
     enum outbox_folder to = item_folder(change->item);
     _cleanup_free_ char *name = is_moved ? g_strdup(change->item->row.name) : NULL;
     pthread_mutex_unlock(&outbox->lock);
-    if (name == NULL || listener->item_moved == NULL || from == OUTBOX_FOLDER_NONE)
-        return;
-    if (strcmp(old->name, name) != 0)
-        listener->item_moved(listener->context, old->name, from, from);
-    listener->item_moved(listener->context, name, from, to);
+    if (name != NULL && listener->item_moved != NULL)
+        listener->item_moved(listener->context, name, from, to);
 }
 
 /* Removes items first, because other changes take their names. */

@@ -83,20 +83,11 @@ static void interrupt_item(struct item *item, const char *why)
  * -ENOENT. */
 static int check_writable_locked(const struct item *item)
 {
-    switch (item->row.state) {
-    case ITEM_WRITING:
-    case ITEM_WAITING:
-    case ITEM_UPLOADING:
-    case ITEM_UPLOADED:
-        return 0;
-    case ITEM_QUEUED:
-    case ITEM_SENDING:
-        return item_is_busy(item) ? -EBUSY : 0;
-    case ITEM_GONE:
+    if (item->row.state == ITEM_GONE)
         return -ENOENT;
-    default:
-        return -EACCES;
-    }
+    if (item_is_busy(item))
+        return -EBUSY;
+    return item_state_may_follow(item->row.state, ITEM_WRITING) ? 0 : -EACCES;
 }
 
 /* Gives an attachment that messages have bound a content of its own, before it becomes ITEM_WRITING, so that
@@ -370,8 +361,7 @@ int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *
 static void notify_busy(const struct outbox_handle *handle)
 {
     pthread_mutex_lock(&handle->outbox->lock);
-    bool is_busy = item_is_busy(handle->item) && item_folder(handle->item) == OUTBOX_FOLDER_OUTBOX;
-    _cleanup_free_ char *name = is_busy ? g_strdup(handle->item->row.name) : NULL;
+    _cleanup_free_ char *name = item_is_busy(handle->item) ? g_strdup(handle->item->row.name) : NULL;
     pthread_mutex_unlock(&handle->outbox->lock);
     if (name != NULL)
         outbox_notify(handle->outbox, EVENT_REFUSED, OUTBOX_FOLDER_OUTBOX, name, NULL, REASON_BUSY);
@@ -412,7 +402,7 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, int flags, pid_t pi
     if (error == 0)
         error = spool_open_content(outbox->spool, number, wants_write ? O_RDWR : O_RDONLY, &handle->fd);
     if (error == 0 && (flags & O_TRUNC) != 0)
-        error = outbox_set_size(outbox, number, handle, 0, pid);
+        error = outbox_set_size(handle, 0, pid);
     if (error == 0)
         *ret_handle = handle;
     else
@@ -446,6 +436,12 @@ enum {
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset)
 {
     return offset < 0 ? -EINVAL : file_pread_all(handle->fd, ret_bytes, len, offset);
+}
+
+static off_t get_size(const struct outbox_handle *handle)
+{
+    LOCK_GUARD(&handle->outbox->lock);
+    return handle->item->size;
 }
 
 static int check_range(const struct outbox_handle *handle, off_t offset, uint64_t len)
@@ -540,6 +536,8 @@ ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len
             interrupt_item(handle->item, REASON_LACKS_WRITE);
         return error;
     }
+    if (offset == OUTBOX_AT_END)
+        offset = get_size(handle);
     error = check_range(handle, offset, len);
     if (error == 0)
         error = file_pwrite_all(handle->fd, bytes, len, offset);
@@ -559,20 +557,9 @@ ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len
     return error;
 }
 
-int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle *handle, off_t size,
-                    pid_t pid)
+int outbox_set_size(struct outbox_handle *handle, off_t size, pid_t pid)
 {
-    int error;
-    if (handle == NULL) {
-        error = outbox_open_item(outbox, number, O_WRONLY, pid, &handle);
-        if (error != 0)
-            return error;
-        error = outbox_set_size(outbox, number, handle, size, pid);
-        error = error != 0 ? error : outbox_sync_file(handle);
-        outbox_release(handle);
-        return error;
-    }
-    error = check_range(handle, size, 0);
+    int error = check_range(handle, size, 0);
     if (error == 0)
         error = prepare_write(handle, size);
     if (error != 0)
@@ -585,6 +572,18 @@ int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle
     }
     record_write(handle);
     return 0;
+}
+
+int outbox_truncate(struct outbox *outbox, uint64_t number, off_t size, pid_t pid)
+{
+    struct outbox_handle *handle;
+    int error = outbox_open_item(outbox, number, O_WRONLY, pid, &handle);
+    if (error != 0)
+        return error;
+    error = outbox_set_size(handle, size, pid);
+    error = error != 0 ? error : outbox_sync_file(handle);
+    outbox_release(handle);
+    return error;
 }
 
 int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timespec times[2])

@@ -255,7 +255,7 @@ bool item_may_have_been_sent(const struct item *item)
 
 bool item_is_busy(const struct item *item)
 {
-    return item->row.kind == ITEM_MESSAGE &&
+    return item_folder(item) == OUTBOX_FOLDER_OUTBOX &&
            (item->claim == CLAIM_SERVICE || item->row.state == ITEM_SENDING || item->row.may_have_been_sent);
 }
 

@@ -210,8 +210,8 @@ enum outbox_folder item_folder(const struct item *item);
 void item_stat(const struct item *item, enum outbox_aspect aspect, struct outbox_stat *ret);
 /* Returns true if the content may have been sent already under the item's key. */
 bool item_may_have_been_sent(const struct item *item);
-/* Returns true if the item must not be edited: it is a message at the service, or one that may have been sent
- * since its hand-in. */
+/* Returns true if the item must not be edited: it is a message in outbox/ that is at the service, or may have
+ * been sent since its hand-in. */
 bool item_is_busy(const struct item *item);
 /* Reads size and mtime from the content's descriptor `fd`. */
 void item_update_stat(struct item *item, int fd);

@@ -85,7 +85,7 @@ static int claim_pair_locked(struct renaming *renaming, enum outbox_folder from,
     struct item *item = item_table_find(&outbox->table, from, name);
     if (item == NULL)
         return -ENOENT;
-    if (item_is_busy(item) && item_folder(item) == OUTBOX_FOLDER_OUTBOX)
+    if (item_is_busy(item))
         return reason_give(&renaming->reason, -EBUSY, REASON_BUSY);
     if (claim_would_wait_locked(item))
         return -EAGAIN;

@@ -66,7 +66,7 @@ struct outbox_listing { /* a snapshot, in order of hand-in, a receipt after its 
 };
 
 /* Called after an item is settled (sent, uploaded, failed, interrupted), with the folders that showed it
- * before and show it now. The thread that settles the item makes the call, with no lock held. Must not block.
+ * before and show it now, and its name there now. The thread that settles the item makes the call, with no lock held. Must not block.
  */
 struct outbox_listener {
     void (*item_moved)(void *context, const char *name, enum outbox_folder from, enum outbox_folder to);
@@ -159,13 +159,15 @@ int outbox_open_item(struct outbox *outbox, uint64_t number, int flags, pid_t pi
  * -errno. */
 int outbox_read_receipt(struct outbox *outbox, uint64_t number, struct strbuf *out);
 ssize_t outbox_read(struct outbox_handle *handle, void *ret_bytes, size_t len, off_t offset);
+enum {
+    OUTBOX_AT_END = -1, /* offset: after the last byte */
+};
 /* Writes all bytes and returns `len`, or an error. -EBUSY: as outbox_open_item(); -EFBIG: the file would be
  * longer than its kind allows; or the disk's error. After the last two a message is never sent. */
 ssize_t outbox_write(struct outbox_handle *handle, const void *bytes, size_t len, off_t offset, pid_t pid);
-/* Sets the size. If `handle` is NULL (truncate(2)), opens, syncs and closes the item, and waits for the disk.
- */
-int outbox_set_size(struct outbox *outbox, uint64_t number, struct outbox_handle *handle, off_t size,
-                    pid_t pid);
+int outbox_set_size(struct outbox_handle *handle, off_t size, pid_t pid);
+/* Opens the item, sets its size, syncs and closes it, as for truncate(2). Waits for the disk. */
+int outbox_truncate(struct outbox *outbox, uint64_t number, off_t size, pid_t pid);
 /* Sets the times; `times` as utimensat(2). Returns 0 without effect if the item has left its folder. */
 int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timespec times[2]);
 /* Handles a close(2): finds out how the closing task ends, and makes the bytes durable. Waits for the disk.

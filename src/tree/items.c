@@ -257,7 +257,6 @@ struct item_handle {
     struct answer *answer;                /* of a reply file: makes the item at the first write; else NULL */
     pthread_mutex_t making;               /* held during answer_make() */
     _Atomic(struct outbox_handle *) file; /* NULL before the first write to a reply file */
-    uint64_t number;                      /* number of the item; set before `file` */
 };
 
 static void free_item(struct item_handle *item)
@@ -278,7 +277,6 @@ static int get_file(struct tree_handle *handle, const struct tree_caller *caller
                     size_t len, struct outbox_handle **ret_file)
 {
     struct item_handle *item = (struct item_handle *)handle;
-    struct outbox_stat stat;
     *ret_file = file_of(handle);
     if (*ret_file != NULL)
         return 0;
@@ -286,12 +284,10 @@ static int get_file(struct tree_handle *handle, const struct tree_caller *caller
     *ret_file = file_of(handle);
     if (*ret_file != NULL)
         return 0;
-    int error = answer_make(item->answer, caller, bytes, len, ret_file, &stat);
-    if (error != 0)
-        return error;
-    item->number = stat.number;
-    atomic_store(&item->file, *ret_file);
-    return 0;
+    int error = answer_make(item->answer, caller, bytes, len, ret_file);
+    if (error == 0)
+        atomic_store(&item->file, *ret_file);
+    return error;
 }
 
 static int read_item(struct tree_handle *handle, size_t len, off_t offset, struct tree_data *ret)
@@ -314,24 +310,20 @@ static ssize_t write_item(struct tree_handle *handle, const struct tree_caller *
 {
     const struct item_handle *item = (struct item_handle *)handle;
     struct outbox_handle *file;
-    struct outbox_stat stat;
     bool is_appended = item->answer != NULL && (handle->flags & O_APPEND) != 0;
     int error = get_file(handle, caller, offset == 0 || is_appended ? bytes : NULL, len, &file);
     if (error != 0)
         return error;
-    if (is_appended && outbox_get(handle->tree->outbox, item->number, OUTBOX_CONTENT, &stat))
-        offset = stat.size;
-    return outbox_write(file, bytes, len, offset, caller->pid);
+    return outbox_write(file, bytes, len, is_appended ? OUTBOX_AT_END : offset, caller->pid);
 }
 
 static int set_item_size(struct tree_handle *handle, const struct tree_caller *caller, off_t size)
 {
-    const struct item_handle *item = (struct item_handle *)handle;
     struct outbox_handle *file;
     if (size == 0 && file_of(handle) == NULL)
         return 0;
     int error = get_file(handle, caller, NULL, 0, &file);
-    return error != 0 ? error : outbox_set_size(handle->tree->outbox, item->number, file, size, caller->pid);
+    return error != 0 ? error : outbox_set_size(file, size, caller->pid);
 }
 
 static int sync_item(struct tree_handle *handle, bool is_data_only)
@@ -380,10 +372,11 @@ static const struct handle_ops item_handle_ops = {
     .abandon = abandon_item,
 };
 
-static struct item_handle *new_item(struct tree *tree, int flags)
+static struct item_handle *new_item(struct tree *tree, int flags, struct outbox_handle *file)
 {
     struct item_handle *item = handle_new(tree, &item_handle_ops, sizeof(*item), flags);
     pthread_mutex_init(&item->making, NULL);
+    item->file = file;
     return item;
 }
 
@@ -391,7 +384,7 @@ static struct item_handle *new_item(struct tree *tree, int flags)
  * the bytes. */
 void items_open_answer(struct tree *tree, int flags, struct answer *answer, struct tree_handle **ret_handle)
 {
-    struct item_handle *item = new_item(tree, flags);
+    struct item_handle *item = new_item(tree, flags, NULL);
     item->base.caching = TREE_CACHE_NONE;
     item->answer = answer;
     *ret_handle = &item->base;
@@ -412,10 +405,7 @@ static int open_item(struct tree *tree, const struct tree_caller *caller, uint64
     int error = outbox_open_item(tree->outbox, number, flags, caller->pid, &file);
     if (error != 0)
         return error;
-    struct item_handle *item = new_item(tree, flags);
-    item->file = file;
-    item->number = number;
-    *ret_handle = &item->base;
+    *ret_handle = &new_item(tree, flags, file)->base;
     return 0;
 }
 
@@ -444,7 +434,7 @@ static int set_item(struct tree *tree, const struct tree_caller *caller, uint64_
     if ((change->fields & TREE_SET_SIZE) != 0) {
         bool has_handle = handle != NULL && handle->ops->set_size != NULL;
         error = has_handle ? handle->ops->set_size(handle, caller, change->size)
-                           : outbox_set_size(tree->outbox, number, NULL, change->size, caller->pid);
+                           : outbox_truncate(tree->outbox, number, change->size, caller->pid);
     }
     if (error == 0 && (change->fields & TREE_SET_TIMES) != 0)
         error = outbox_set_times(tree->outbox, number, change->times);
@@ -476,11 +466,8 @@ static int create_item(struct tree *tree, const struct tree_caller *caller, uint
     int error = outbox_create(tree->outbox, folder_of(folder), name, caller->pid, NULL, &file, &stat);
     if (error != 0)
         return error;
-    struct item_handle *item = new_item(tree, flags);
-    item->file = file;
-    item->number = stat.number;
     fill_item(tree, &stat, item_ino(&stat, folder_of(folder)), ret_entry);
-    *ret_handle = &item->base;
+    *ret_handle = &new_item(tree, flags, file)->base;
     return 0;
 }
 

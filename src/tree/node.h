@@ -362,7 +362,7 @@ void items_open_answer(struct tree *tree, int flags, struct answer *answer, stru
  * content. Return: 0; -EDESTADDRREQ when the bytes show that the answer has no recipient; the errors of
  * store_content.h and outbox_create(). */
 int answer_make(struct answer *answer, const struct tree_caller *caller, const void *bytes, size_t len,
-                struct outbox_handle **ret_file, struct outbox_stat *ret_stat);
+                struct outbox_handle **ret_file);
 /* NULL-safe. */
 void answer_free(struct answer *answer);
 

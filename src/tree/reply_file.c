@@ -170,8 +170,9 @@ static void report_refused(const struct answer *answer, const char *reason)
 
 /* Without draft_check_beginning(), the outbox would find the same error only after the close. */
 int answer_make(struct answer *answer, const struct tree_caller *caller, const void *bytes, size_t len,
-                struct outbox_handle **ret_file, struct outbox_stat *ret_stat)
+                struct outbox_handle **ret_file)
 {
+    struct outbox_stat stat;
     _cleanup_free_ char *reason = NULL;
     int error = prepare_answer(answer, caller);
     if (error == 0 && bytes != NULL)
@@ -180,28 +181,22 @@ int answer_make(struct answer *answer, const struct tree_caller *caller, const v
         report_refused(answer, reason);
     return error != 0 ? error
                       : outbox_create(answer->tree->outbox, OUTBOX_FOLDER_OUTBOX, answer->name, caller->pid,
-                                      answer->template, ret_file, ret_stat);
+                                      answer->template, ret_file, &stat);
 }
 
-/* With `must_prepare`, waits for the email's content, and fails if the content cannot be fetched. */
-static int open_answer(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
-                       bool must_prepare, struct tree_handle **ret_handle)
+/* Waits for the email's content, so that a failure comes before any write. */
+static int open_reply_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
+                           struct tree_handle **ret_handle)
 {
     if ((flags & O_ACCMODE) != O_WRONLY)
         return -EACCES;
     struct answer *answer = new_answer(tree, ino);
-    int error = must_prepare ? prepare_answer(answer, caller) : 0;
+    int error = prepare_answer(answer, caller);
     if (error == 0)
         items_open_answer(tree, flags, answer, ret_handle);
     else
         answer_free(answer);
     return error;
-}
-
-static int open_reply_file(struct tree *tree, const struct tree_caller *caller, uint64_t ino, int flags,
-                           struct tree_handle **ret_handle)
-{
-    return open_answer(tree, caller, ino, flags, true, ret_handle);
 }
 
 /* Must not wait, since the kernel holds the folder's lock: the first write prepares the answer. */
@@ -210,7 +205,11 @@ int reply_file_create(struct tree *tree, const struct tree_caller *caller, uint6
 {
     removed_names_forget(&tree->removed, caller->pid, ino);
     int error = get_reply_file(tree, caller, ino, ret_entry);
-    return error != 0 ? error : open_answer(tree, caller, ino, flags, false, ret_handle);
+    if (error == 0 && (flags & O_ACCMODE) != O_WRONLY)
+        error = -EACCES;
+    if (error == 0)
+        items_open_answer(tree, flags, new_answer(tree, ino), ret_handle);
+    return error;
 }
 
 int reply_file_hand_in(struct tree *tree, const struct tree_caller *caller, uint64_t folder, const char *name,
