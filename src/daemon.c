@@ -275,7 +275,6 @@ static int open_outbox(struct daemon *daemon)
         .default_from = daemon->options->default_from,
         .trusts_idempotency = daemon->options->trusts_idempotency || daemon->account.is_local,
         .daily_limit = daemon->options->daily_limit,
-        .listener = tree_outbox_listener(daemon->tree),
         .contact = {.asked = report_contact, .is_lost = is_service_lost, .context = daemon},
         .events = tree_event_listener(daemon->tree),
     };

@@ -362,20 +362,6 @@ static void apply_change_locked(struct outbox *outbox, struct change *change)
         end_awaiting_locked(outbox, item);
 }
 
-static void notify_move(struct outbox *outbox, const struct change *change)
-{
-    const struct outbox_listener *listener = &outbox->config.listener;
-    /* apply_change_locked() put the old row there. */
-    enum outbox_folder from = item_state_folder(change->next.state, change->next.kind);
-    pthread_mutex_lock(&outbox->lock);
-    bool is_moved = is_settled(change->item->row.state);
-    enum outbox_folder to = item_folder(change->item);
-    _cleanup_free_ char *name = is_moved ? g_strdup(change->item->row.name) : NULL;
-    pthread_mutex_unlock(&outbox->lock);
-    if (name != NULL && listener->item_moved != NULL)
-        listener->item_moved(listener->context, name, from, to);
-}
-
 /* Removes items first, because other changes take their names. */
 static void apply_changes(struct outbox *outbox, struct change *changes, size_t len)
 {
@@ -390,11 +376,9 @@ static void apply_changes(struct outbox *outbox, struct change *changes, size_t 
     pthread_mutex_unlock(&outbox->lock);
     for (size_t i = 0; i < len; i++) {
         const struct item *item = changes[i].item;
-        /* No thread has claimed a new item (`place`), so others may change it from now on. */
-        if (changes[i].place != NULL || changes[i].next.state != ITEM_GONE) {
-            notify_move(outbox, &changes[i]);
+        /* `next` is the old row now, and a new item (`place`) was ITEM_GONE. */
+        if (changes[i].place != NULL || changes[i].next.state != ITEM_GONE)
             continue;
-        }
         crash_point("removed");
         spool_discard_content(outbox->spool, item->number);
         spool_remove_pieces(outbox->spool, &item->row, NULL);

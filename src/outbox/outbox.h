@@ -65,14 +65,6 @@ struct outbox_listing { /* a snapshot, in order of hand-in, a receipt after its 
     size_t len;
 };
 
-/* Called after an item is settled (sent, uploaded, failed, interrupted), with the folders that showed it
- * before and show it now, and its name there now. The thread that settles the item makes the call, with no lock held. Must not block.
- */
-struct outbox_listener {
-    void (*item_moved)(void *context, const char *name, enum outbox_folder from, enum outbox_folder to);
-    void *context;
-};
-
 /* Shares with the store whether the service can be reached. Both functions may be NULL, are called with no
  * lock held, and must not block. */
 struct contact_listener {
@@ -104,7 +96,6 @@ struct outbox_config {
     const char *default_from;      /* --from, or NULL; borrowed */
     bool trusts_idempotency;       /* --trust-idempotency, or the local service */
     int64_t daily_limit;           /* emails per UTC day; -1: no limit */
-    struct outbox_listener listener;
     struct contact_listener contact;
     struct event_listener events; /* `sent`, `failed`, `refused`, `uploaded`, `unseen` */
 };

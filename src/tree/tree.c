@@ -107,30 +107,22 @@ static void sent_changed(void *context, uint32_t sent, enum store_change change)
     notify_changed(tree, items_folder_ino(OUTBOX_FOLDER_SENT));
 }
 
-/* The kernel does not cache outbox/ and attachments/, where a notification would wait for requests. */
-static void notify_item_folder(struct tree *tree, enum outbox_folder folder)
+/* An item appeared in sent/ or failed/. The kernel caches neither outbox/ nor attachments/, where a
+ * notification would wait for requests. */
+static void notify_settled(struct tree *tree, enum outbox_folder folder, const char *path)
 {
-    if (folder == OUTBOX_FOLDER_SENT || folder == OUTBOX_FOLDER_FAILED)
-        notify_changed(tree, items_folder_ino(folder));
-}
-
-static void item_moved(void *context, const char *name, enum outbox_folder from, enum outbox_folder to)
-{
-    struct tree *tree = context;
-    notify_item_folder(tree, from);
-    if (to == from)
-        return; /* the kernel caches no name there */
-    notify_item_folder(tree, to);
-    if (to == OUTBOX_FOLDER_SENT || to == OUTBOX_FOLDER_FAILED) {
-        const char *folder = to == OUTBOX_FOLDER_SENT ? "sent" : "failed";
-        notify_appeared(tree, "%s/%s", folder, name);
-        notify_appeared(tree, "%s/%s" RECEIPT_SUFFIX, folder, name);
-    }
+    notify_changed(tree, items_folder_ino(folder));
+    notify_appeared(tree, "%s", path);
+    notify_appeared(tree, "%s" RECEIPT_SUFFIX, path);
 }
 
 static void event_happened(void *context, const struct event *event)
 {
     struct tree *tree = context;
+    if (event->kind == EVENT_SENT)
+        notify_settled(tree, OUTBOX_FOLDER_SENT, event->path);
+    else if (event->kind == EVENT_FAILED && g_str_has_prefix(event->path, "failed/"))
+        notify_settled(tree, OUTBOX_FOLDER_FAILED, event->path);
     events_add(tree, event);
     if (event->kind == EVENT_ONLINE && tree->outbox != NULL)
         outbox_wake(tree->outbox);
@@ -145,11 +137,6 @@ struct store_listener tree_store_listener(struct tree *tree)
         .abilities_changed = abilities_changed,
         .context = tree,
     };
-}
-
-struct outbox_listener tree_outbox_listener(struct tree *tree)
-{
-    return (struct outbox_listener){.item_moved = item_moved, .context = tree};
 }
 
 struct event_listener tree_event_listener(struct tree *tree)

@@ -54,7 +54,6 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
 
 /* Return the listeners that the store and the outbox call after changes. Valid until tree_free(). */
 struct store_listener tree_store_listener(struct tree *tree);
-struct outbox_listener tree_outbox_listener(struct tree *tree);
 struct event_listener tree_event_listener(struct tree *tree);
 
 /* Gives the tree the store and the outbox (both borrowed). To be called once, before anything but the

@@ -60,7 +60,6 @@ struct fixture {
     pthread_cond_t event_recorded;
     struct recorded_event events[EVENTS_MAX]; /* protected by lock, like all below */
     size_t events_len;
-    unsigned int moves;
 };
 
 static inline int find_sender(void *context, const char *address, char **ret_address)
@@ -82,14 +81,6 @@ static inline void record_event(void *context, const struct event *event)
         snprintf(recorded->error, sizeof(recorded->error), "%s", event->error == NULL ? "" : event->error);
     }
     pthread_cond_broadcast(&fixture->event_recorded);
-    pthread_mutex_unlock(&fixture->lock);
-}
-
-static inline void count_move(void *context, const char *name, enum outbox_folder from, enum outbox_folder to)
-{
-    struct fixture *fixture = context;
-    pthread_mutex_lock(&fixture->lock);
-    fixture->moves++;
     pthread_mutex_unlock(&fixture->lock);
 }
 
@@ -130,7 +121,6 @@ static inline void fixture_prepare(struct fixture *fixture)
         .state_dir_fd = fixture->dir.fd,
         .senders = {find_sender, NULL},
         .daily_limit = -1,
-        .listener = {count_move, fixture},
         .events = {record_event, fixture},
     };
 }

@@ -70,7 +70,6 @@ static void fixture_open_layers(struct tree_fixture *fixture)
         .state_dir_fd = fixture->dir.fd,
         .senders = {.find_sender = fixture_find_sender, .context = fixture->store},
         .daily_limit = -1,
-        .listener = tree_outbox_listener(fixture->tree),
         .events = tree_event_listener(fixture->tree)};
     assert_int_equal(outbox_open(&outbox_config, &fixture->outbox, &reason), 0);
     tree_attach(fixture->tree, fixture->store, fixture->outbox);
