@@ -331,8 +331,6 @@ static int create_item(struct outbox_handle *handle, const char *name, const cha
 int outbox_create(struct outbox *outbox, enum outbox_folder folder, const char *name, pid_t pid,
                   const char *reply_template, struct outbox_handle **ret_handle, struct outbox_stat *ret)
 {
-    if (folder != OUTBOX_FOLDER_OUTBOX && folder != OUTBOX_FOLDER_ATTACHMENTS)
-        return -EPERM;
     int error = item_check_name(folder, name);
     if (error != 0)
         return error;

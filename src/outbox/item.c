@@ -394,7 +394,7 @@ bool item_is_never_sent(enum item_kind kind, const char *name)
 int item_check_name(enum outbox_folder folder, const char *name)
 {
     bool is_message = folder == OUTBOX_FOLDER_OUTBOX;
-    if (item_is_receipt_name(name))
+    if ((!is_message && folder != OUTBOX_FOLDER_ATTACHMENTS) || item_is_receipt_name(name))
         return -EPERM;
     if (strlen(name) > (is_message ? FILE_NAME_MAX_BYTES : NAME_MAX_BYTES))
         return -ENAMETOOLONG;

@@ -258,8 +258,9 @@ void item_table_hide(struct item_table *table, enum outbox_folder folder, struct
 
 /* ================================================================ names */
 
-/* Checks a name for outbox/ or attachments/. Returns 0; -EPERM: it is a receipt's name; -ENAMETOOLONG;
- * -EILSEQ: it is not UTF-8, or has a control character in attachments/, whose names are sent in a header. */
+/* Checks the name of a file to make or move in. Returns 0; -EPERM: it is a receipt's name, or the folder is
+ * neither outbox/ nor attachments/; -ENAMETOOLONG; -EILSEQ: it is not UTF-8, or has a control character in
+ * attachments/, whose names are sent in a header. */
 int item_check_name(enum outbox_folder folder, const char *name);
 bool item_is_receipt_name(const char *name);
 /* Returns true if the name is of a temporary file, or of a message's backup, which would be sent as a second

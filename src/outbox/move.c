@@ -38,6 +38,15 @@ struct renaming {
     struct item *item;   /* claimed, or new */
     struct item *target; /* claimed: the item that has the new name; or NULL */
     char *reason;        /* why the rename is refused, owned; or NULL */
+
+    /* only of a draft that is moved in */
+    const char *reply_template;
+    int dir_fd;
+    const char *draft_name;
+    int fd; /* the open draft */
+    struct stat status;
+    char *bytes;
+    size_t len;
 };
 
 /* Claims the item that has the new name, if the rename may replace it. Returns 0; -EEXIST; -EBUSY: the
@@ -166,8 +175,6 @@ static int rename_claimed(struct renaming *renaming)
 int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *name, enum outbox_folder to,
                   const char *new_name, unsigned int flags, pid_t pid)
 {
-    if (to != OUTBOX_FOLDER_OUTBOX && to != OUTBOX_FOLDER_ATTACHMENTS)
-        return -EPERM;
     int error = item_check_name(to, new_name);
     if (error != 0)
         return error;
@@ -295,27 +302,20 @@ int outbox_unlink(struct outbox *outbox, enum outbox_folder folder, const char *
 
 /* ================================================================ in from drafts/ */
 
-struct moving_in {
-    struct renaming renaming;
-    int dir_fd;
-    const char *draft_name;
-    const char *reply_template;
-    enum item_kind kind;
-    int fd; /* the open draft */
-    struct stat status;
-    char *bytes;
-    size_t len;
-    struct outbox_stat stat; /* attributes of the new item at the move */
-};
-
-static int open_draft(struct moving_in *moving)
+static enum item_kind kind_of(const struct renaming *renaming)
 {
-    const struct stat *status = &moving->status;
-    char **reason = &moving->renaming.reason;
+    return renaming->to == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT;
+}
+
+static int open_draft(struct renaming *renaming)
+{
+    const struct stat *status = &renaming->status;
+    char **reason = &renaming->reason;
+    enum item_kind kind = kind_of(renaming);
     int error = 0;
-    moving->fd =
-        openat(moving->dir_fd, moving->draft_name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-    if (moving->fd < 0 || fstat(moving->fd, &moving->status) != 0)
+    renaming->fd = openat(renaming->dir_fd, renaming->draft_name,
+                          O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (renaming->fd < 0 || fstat(renaming->fd, &renaming->status) != 0)
         error = -errno;
     if (error == -ELOOP)
         return reason_give(reason, error, "a symbolic link cannot be handed in");
@@ -328,45 +328,45 @@ static int open_draft(struct moving_in *moving)
     /* A program could change the content under its second name after the check. */
     if (status->st_nlink > 1)
         return reason_give(reason, -EMLINK, "the file has a second name (a hard link)");
-    size_t max = accept_max_bytes(moving->kind);
+    size_t max = accept_max_bytes(kind);
     if ((uint64_t)status->st_size > max)
-        return reason_give(reason, moving->kind == ITEM_MESSAGE ? -EMSGSIZE : -EFBIG,
+        return reason_give(reason, kind == ITEM_MESSAGE ? -EMSGSIZE : -EFBIG,
                            "the file is larger than %zu bytes", max);
-    if (status->st_size == 0 && !item_is_never_sent(moving->kind, moving->renaming.new_name))
+    if (status->st_size == 0 && !item_is_never_sent(kind, renaming->new_name))
         return reason_give(reason, -EBADMSG, "the file is empty");
-    return file_read_fd(moving->fd, max, &moving->bytes, &moving->len);
+    return file_read_fd(renaming->fd, max, &renaming->bytes, &renaming->len);
 }
 
 /* If a crash leaves a row without content, the draft is still in its folder. */
 static int place_draft(void *context)
 {
-    struct moving_in *moving = context;
+    const struct renaming *renaming = context;
     crash_point("saved_row");
-    int error = spool_move_in(moving->renaming.outbox->spool, moving->stat.number, moving->dir_fd,
-                              moving->draft_name);
+    int error = spool_move_in(renaming->outbox->spool, renaming->item->number, renaming->dir_fd,
+                              renaming->draft_name);
     crash_point("handed_in");
-    if (error == 0 && fchmod(moving->fd, 0600) != 0)
+    if (error == 0 && fchmod(renaming->fd, 0600) != 0)
         log_warning("a file in the spool keeps the mode of its draft: %s", strerror(errno));
     return error;
 }
 
-static int accept_draft(struct moving_in *moving)
+static int accept_draft(struct renaming *renaming, struct outbox_stat *ret)
 {
-    struct renaming *renaming = &moving->renaming;
     struct outbox *outbox = renaming->outbox;
     struct change changes[2] = {{.item = NULL}, {.item = NULL}};
-    struct item *item = item_new(spool_take_number(outbox->spool), moving->kind);
-    item->size = moving->status.st_size;
-    item->mtime = moving->status.st_mtim;
+    struct item *item = renaming->item = item_new(spool_take_number(outbox->spool), kind_of(renaming));
+    item->size = renaming->status.st_size;
+    item->mtime = renaming->status.st_mtim;
     item->session = renaming->session;
-    item_stat(item, OUTBOX_CONTENT, &moving->stat);
-    row_set_string(&item->row.reply_template, moving->reply_template);
-    int error = accept_check(outbox, item, renaming->new_name, moving->bytes, moving->len, &changes[0],
+    if (ret != NULL)
+        item_stat(item, OUTBOX_CONTENT, ret);
+    row_set_string(&item->row.reply_template, renaming->reply_template);
+    int error = accept_check(outbox, item, renaming->new_name, renaming->bytes, renaming->len, &changes[0],
                              &renaming->reason);
-    error = error != 0 ? error : file_sync(moving->fd);
+    error = error != 0 ? error : file_sync(renaming->fd);
     crash_point("synced_draft");
     changes[0].place = place_draft;
-    changes[0].context = moving;
+    changes[0].context = renaming;
     changes[0].next.replaces = renaming->target == NULL ? 0 : renaming->target->number;
     error = commit_replacing(renaming, changes, error);
     LOCK_GUARD(&outbox->lock);
@@ -376,25 +376,24 @@ static int accept_draft(struct moving_in *moving)
 
 /* Replaces the item that has the name; a reply never replaces one. Tries again if the name was free, but
  * another thread took it before it was reserved. */
-static int hand_in(struct moving_in *moving)
+static int hand_in(struct renaming *renaming, struct outbox_stat *ret)
 {
-    struct renaming *renaming = &moving->renaming;
     struct outbox *outbox = renaming->outbox;
     int error = item_check_name(renaming->to, renaming->new_name);
     if (error != 0)
         return reason_give(&renaming->reason, error, "the name cannot be used here");
-    error = open_draft(moving);
+    error = open_draft(renaming);
     if (error != 0)
         return error;
-    if (moving->kind == ITEM_ATTACHMENT)
+    if (renaming->to == OUTBOX_FOLDER_ATTACHMENTS)
         outbox_hand_in_waiting(outbox);
     do {
         error = 0;
         pthread_mutex_lock(&outbox->lock);
-        while (moving->reply_template == NULL && (error = claim_target_locked(renaming)) == -EAGAIN)
+        while (renaming->reply_template == NULL && (error = claim_target_locked(renaming)) == -EAGAIN)
             pthread_cond_wait(&outbox->changed, &outbox->lock);
         pthread_mutex_unlock(&outbox->lock);
-        error = error != 0 ? error : accept_draft(moving);
+        error = error != 0 ? error : accept_draft(renaming, ret);
         claim_release(outbox, TAKE_PTR(renaming->target));
     } while (error == -EEXIST && !renaming->is_exclusive);
     return error;
@@ -403,30 +402,25 @@ static int hand_in(struct moving_in *moving)
 int outbox_hand_in(struct outbox *outbox, int draft_dir_fd, const char *draft_name, const char *shown_path,
                    const struct hand_in *to, pid_t pid, struct outbox_stat *ret)
 {
-    bool is_allowed = to->folder == OUTBOX_FOLDER_OUTBOX || to->folder == OUTBOX_FOLDER_ATTACHMENTS;
-    struct moving_in moving = {
-        .renaming = {.outbox = outbox,
-                     .to = to->folder,
-                     .new_name = to->name,
-                     .is_exclusive = to->flags == RENAME_NOREPLACE,
-                     .session = writer_session(pid)},
+    struct renaming renaming = {
+        .outbox = outbox,
+        .to = to->folder,
+        .new_name = to->name,
+        .is_exclusive = to->flags == RENAME_NOREPLACE,
+        .session = writer_session(pid),
+        .reply_template = to->reply_template,
         .dir_fd = draft_dir_fd,
         .draft_name = draft_name,
-        .reply_template = to->reply_template,
-        .kind = to->folder == OUTBOX_FOLDER_OUTBOX ? ITEM_MESSAGE : ITEM_ATTACHMENT,
         .fd = -1,
     };
-    char **reason = &moving.renaming.reason;
-    int error = errno_for_mv(is_allowed ? hand_in(&moving) : -EPERM);
+    int error = errno_for_mv(hand_in(&renaming, ret));
     if (error != 0)
         outbox_notify_path(outbox, EVENT_REFUSED, shown_path, NULL,
-                           *reason != NULL ? *reason : strerror(-error));
-    if (moving.fd >= 0)
-        close(moving.fd);
-    free(moving.bytes);
-    free(*reason);
-    if (ret != NULL)
-        *ret = moving.stat;
+                           renaming.reason != NULL ? renaming.reason : strerror(-error));
+    if (renaming.fd >= 0)
+        close(renaming.fd);
+    free(renaming.bytes);
+    free(renaming.reason);
     return error;
 }
 
