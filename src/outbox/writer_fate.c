@@ -5,6 +5,7 @@
 #include "outbox/writer_fate.h"
 
 #include <fcntl.h>
+#include <glib.h>
 #include <signal.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -17,7 +18,7 @@
 #include "base/file.h"
 
 enum {
-    FIELD_AFTER_NAME = 3, /* the state: the first after the parenthesis that closes the name */
+    FIELD_NAME = 2,
     FIELD_FLAGS = 9,
     FIELD_EXIT_CODE = 52,
     FLAG_EXITING = 4, /* PF_EXITING */
@@ -49,32 +50,23 @@ static uint64_t read_status(pid_t pid, const char *field, int base)
     return line == NULL ? 0 : strtoull(line + strlen(field), NULL, base);
 }
 
-/* The name (field 2) may have parentheses and spaces, so fields are counted from the last ")". */
-static bool find_field(const char *stat, int wanted, uint64_t *ret_value)
+static bool get_field(char **fields, guint wanted, uint64_t *ret_value)
 {
-    const char *at = strrchr(stat, ')');
-    if (at == NULL)
-        return false;
-    at++;
-    for (int field = FIELD_AFTER_NAME; *at != '\0'; field++) {
-        at += strspn(at, " ");
-        if (field == wanted) {
-            char *end;
-            *ret_value = strtoull(at, &end, 10);
-            return end != at;
-        }
-        at += strcspn(at, " ");
-    }
-    return false;
+    guint index = wanted - FIELD_NAME;
+    return index < g_strv_length(fields) &&
+           g_ascii_string_to_unsigned(fields[index], 10, 0, UINT64_MAX, ret_value, NULL);
 }
 
+/* The name may have parentheses and spaces, so fields are counted from the last ")". */
 enum writer_fate writer_fate_parse(const char *stat, bool may_look)
 {
     uint64_t flags;
     uint64_t exit_code;
-    if (!find_field(stat, FIELD_FLAGS, &flags) || (flags & FLAG_EXITING) == 0)
+    const char *name_end = strrchr(stat, ')');
+    g_auto(GStrv) fields = g_strsplit_set(name_end != NULL ? name_end : "", " \n", -1);
+    if (!get_field(fields, FIELD_FLAGS, &flags) || (flags & FLAG_EXITING) == 0)
         return WRITER_LIVES;
-    if (!may_look || !find_field(stat, FIELD_EXIT_CODE, &exit_code))
+    if (!may_look || !get_field(fields, FIELD_EXIT_CODE, &exit_code))
         return WRITER_HIDDEN;
     unsigned int signal_number = exit_code & 0x7f;
     if (signal_number != 0 && signal_number != SIGPIPE)
