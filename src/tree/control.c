@@ -25,22 +25,14 @@ static int run_sync(struct tree *tree, const char *address, struct cancel *cance
     return error;
 }
 
-static int run_retry(struct tree *tree, const char *name, struct cancel *cancel)
+static int run_retry(struct tree *tree, const char *name)
 {
     if (name[0] == '\0')
         return -EINVAL;
     return outbox_retry(tree->outbox, strcmp(name, "all") == 0 ? NULL : name);
 }
 
-static const struct {
-    const char *verb;
-    int (*run)(struct tree *tree, const char *argument, struct cancel *cancel);
-} commands[] = {
-    {"sync", run_sync},   /* [ADDRESS] */
-    {"retry", run_retry}, /* NAME or all */
-};
-
-/* Runs the command in `line`, which is modified. */
+/* Runs the command in `line`, which is modified: "sync [ADDRESS]", "retry NAME" or "retry all". */
 static int run_line(struct tree *tree, char *line, struct cancel *cancel)
 {
     char *verb = g_strstrip(line);
@@ -51,10 +43,9 @@ static int run_line(struct tree *tree, char *line, struct cancel *cancel)
         return 0;
     if (strlen(argument) > NAME_MAX)
         return -EINVAL;
-    for (size_t i = 0; i < ARRAY_LEN(commands); i++)
-        if (strcmp(commands[i].verb, verb) == 0)
-            return commands[i].run(tree, argument, cancel);
-    return -EINVAL;
+    if (strcmp(verb, "sync") == 0)
+        return run_sync(tree, argument, cancel);
+    return strcmp(verb, "retry") == 0 ? run_retry(tree, argument) : -EINVAL;
 }
 
 /* ---------------------------------------------------------------- the file */
