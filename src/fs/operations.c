@@ -20,7 +20,7 @@ static struct operations *operations_of(fuse_req_t fuse)
 
 static const struct tree_caller *begin_request(struct fs_request *request, fuse_req_t fuse)
 {
-    request_begin(request, operations_of(fuse)->requests, fuse);
+    request_begin(request, &operations_of(fuse)->requests, fuse);
     return &request->caller;
 }
 
@@ -43,7 +43,7 @@ static void give_first_content(struct operations *operations, fuse_ino_t ino, st
      * that change may have preceded this one. */
     if (fuse_lowlevel_notify_store(operations->fuse, ino, 0, &bytes, 0) == 0 &&
         !tree_is_first_content_current(handle))
-        notifier_invalidate_content(operations->notifier, ino);
+        notifier_invalidate_content(&operations->notifier, ino);
     tree_data_release(&data);
 }
 
@@ -51,8 +51,8 @@ static void give_first_content(struct operations *operations, fuse_ino_t ino, st
 
 static bool is_watch_helper(const struct operations *operations, const struct tree_caller *caller)
 {
-    return watch_helper_has_pid(operations->notifier->watch_helper, caller->pid) ||
-           watch_helper_has_pid(operations->notifier->message_helper, caller->pid);
+    return watch_helper_has_pid(operations->notifier.watch_helper, caller->pid) ||
+           watch_helper_has_pid(operations->notifier.message_helper, caller->pid);
 }
 
 enum {
@@ -62,8 +62,8 @@ enum {
 
 static void wait_for_watch_helpers(const struct operations *operations, struct cancel *cancel)
 {
-    watch_helper_wait(operations->notifier->watch_helper, WATCH_WAIT_MS, cancel);
-    watch_helper_wait(operations->notifier->message_helper, MESSAGE_WATCH_WAIT_MS, cancel);
+    watch_helper_wait(operations->notifier.watch_helper, WATCH_WAIT_MS, cancel);
+    watch_helper_wait(operations->notifier.message_helper, MESSAGE_WATCH_WAIT_MS, cancel);
 }
 
 static void op_lookup(fuse_req_t fuse, fuse_ino_t parent, const char *name)
@@ -274,7 +274,7 @@ static void op_read(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t offset, 
     if (handle->caching == TREE_CACHE_STREAM) {
         const struct tree_caller *caller = begin_request(&request, fuse);
         struct cancel *cancel = (file->flags & O_NONBLOCK) == 0 ? caller->cancel : NULL;
-        error = stream_read(operations_of(fuse)->readers, handle, size, offset, cancel, &data);
+        error = stream_read(&operations_of(fuse)->readers, handle, size, offset, cancel, &data);
         request_end(&request);
     } else {
         error = tree_read(handle, size, offset, &data);
@@ -285,14 +285,14 @@ static void op_read(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t offset, 
 static void op_write(fuse_req_t fuse, fuse_ino_t ino, const char *bytes, size_t size, off_t offset,
                      struct fuse_file_info *file)
 {
-    const struct operations *operations = operations_of(fuse);
+    struct operations *operations = operations_of(fuse);
     struct tree_handle *handle = handle_of(file);
     struct fs_request request;
     const struct tree_caller *caller = begin_request(&request, fuse);
     ssize_t written = tree_write(handle, caller, bytes, size, offset);
     /* When `echo sync >ctl` returns, `ls` lists the new emails, and watchers have seen them. */
     if (tree_is_barrier(ino)) {
-        notifier_wait(operations->notifier, caller->cancel);
+        notifier_wait(&operations->notifier, caller->cancel);
         wait_for_watch_helpers(operations, caller->cancel);
     }
     reply_count(request_end(&request), written);
@@ -314,7 +314,7 @@ static void op_release(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *f
 {
     struct tree_handle *handle = handle_of(file);
     if (handle->caching == TREE_CACHE_STREAM)
-        stream_drop_poll(operations_of(fuse)->readers, handle);
+        stream_drop_poll(&operations_of(fuse)->readers, handle);
     tree_release(handle);
     reply_status(fuse, 0);
 }
@@ -324,7 +324,7 @@ static void op_poll(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file
 {
     struct tree_handle *handle = handle_of(file);
     if (handle->caching == TREE_CACHE_STREAM) {
-        stream_poll(operations_of(fuse)->readers, fuse, handle, poll);
+        stream_poll(&operations_of(fuse)->readers, fuse, handle, poll);
         return;
     }
     if (poll != NULL)

@@ -19,13 +19,13 @@
 #include "fs/stream.h"
 #include "fs/watch_helper.h"
 
-/* The state that requests share; the `userdata` of the libfuse session. All pointers are borrowed. */
+/* The state that requests share; the `userdata` of the libfuse session. */
 struct operations {
     struct fuse_session *fuse;
-    struct tree *tree;
-    struct request_list *requests;
-    struct stream_readers *readers;
-    struct notifier *notifier;
+    struct tree *tree; /* borrowed */
+    struct request_list requests;
+    struct stream_readers readers;
+    struct notifier notifier;
     unsigned int max_read; /* size of the largest READ (-o max_read); 0: the kernel decides */
 };
 

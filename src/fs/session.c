@@ -91,11 +91,8 @@ struct fs_session {
     bool is_mounted;
     bool is_started;
     bool is_stopped;
-    struct operations operations; /* has the libfuse session and the tree */
-    struct request_list requests;
+    struct operations operations;
     struct request_loop loop;
-    struct stream_readers readers;
-    struct notifier notifier;
     struct watch_helper *watch_helper; /* borrowed */
     struct watch_helper message_helper;
 };
@@ -184,21 +181,15 @@ static bool is_filesystem_gone(const struct fs_session *session)
 
 static int init_session(struct fs_session *session, const struct fs_session_config *config, char **ret_reason)
 {
-    session->operations = (struct operations){
-        .tree = config->tree,
-        .requests = &session->requests,
-        .readers = &session->readers,
-        .notifier = &session->notifier,
-    };
-    stream_readers_init(&session->readers);
+    session->operations.tree = config->tree;
+    stream_readers_init(&session->operations.readers);
     session->watch_helper = config->watch_helper;
     session->mountpoint = g_strdup(config->mountpoint);
-    /* Ignores a lack of memory: only inotify watchers of Maildirs then miss events. */
-    (void)watch_helper_init_without_process(&session->message_helper);
-    request_list_init(&session->requests, &session->loop);
+    watch_helper_init_without_process(&session->message_helper);
+    request_list_init(&session->operations.requests, &session->loop);
     int error = new_fuse_session(session, config, ret_reason);
-    notifier_init(&session->notifier, session->operations.fuse, config->tree, &session->readers,
-                  session->watch_helper, &session->message_helper);
+    notifier_init(&session->operations.notifier, session->operations.fuse, config->tree,
+                  &session->operations.readers, session->watch_helper, &session->message_helper);
     int loop_error = request_loop_init(&session->loop, session->operations.fuse, config->ended);
     return error != 0 ? error : loop_error;
 }
@@ -259,16 +250,12 @@ int fs_session_start(struct fs_session *session)
             log_debug("cannot raise the number of open files");
     }
     session->is_started = true;
-    const struct tree_listener listener = notifier_listener(&session->notifier);
+    const struct tree_listener listener = notifier_listener(&session->operations.notifier);
     tree_set_listener(session->operations.tree, &listener);
-    int error = notifier_start(&session->notifier);
-    if (error == 0)
-        error = watch_helper_start(session->watch_helper, session->device, session->mountpoint);
-    if (error == 0)
-        error = watch_helper_start(&session->message_helper, session->device, session->mountpoint);
-    if (error == 0)
-        error = request_loop_start(&session->loop);
-    return error;
+    watch_helper_start(session->watch_helper, session->device, session->mountpoint);
+    watch_helper_start(&session->message_helper, session->device, session->mountpoint);
+    int error = notifier_start(&session->operations.notifier);
+    return error != 0 ? error : request_loop_start(&session->loop);
 }
 
 /* ---------------------------------------------------------------- stopped */
@@ -311,9 +298,9 @@ void fs_session_stop(struct fs_session *session)
     if (session->is_started) {
         tree_set_listener(session->operations.tree, NULL);
         session->loop.is_end_known = true;
-        stream_readers_close(&session->readers);
-        request_list_close(&session->requests);
-        notifier_stop(&session->notifier);
+        stream_readers_close(&session->operations.readers);
+        request_list_close(&session->operations.requests);
+        notifier_stop(&session->operations.notifier);
         watch_helper_stop(session->watch_helper);
         watch_helper_stop(&session->message_helper);
         if (is_at_mountpoint(session))
@@ -335,10 +322,10 @@ void fs_session_free(struct fs_session *session)
     if (session->operations.fuse != NULL)
         fuse_session_destroy(session->operations.fuse);
     request_loop_release(&session->loop);
-    request_list_release(&session->requests);
-    notifier_release(&session->notifier);
+    request_list_release(&session->operations.requests);
+    notifier_release(&session->operations.notifier);
     watch_helper_release(&session->message_helper);
-    stream_readers_release(&session->readers);
+    stream_readers_release(&session->operations.readers);
     free(session->mountpoint);
     free(session);
 }

@@ -6,9 +6,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <glib.h>
 #include <poll.h>
 #include <semaphore.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
@@ -146,7 +148,7 @@ static void reap_process(struct watch_helper *helper)
         ;
 }
 
-int watch_helper_init_without_process(struct watch_helper *helper)
+void watch_helper_init_without_process(struct watch_helper *helper)
 {
     *helper = (struct watch_helper){.fd = -1};
     pthread_mutex_init(&helper->lock, NULL);
@@ -154,29 +156,22 @@ int watch_helper_init_without_process(struct watch_helper *helper)
     void *page =
         mmap(NULL, sizeof(*helper->shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (page == MAP_FAILED)
-        return -errno;
+        abort(); /* as GLib does without memory */
     helper->shared = page;
-    return 0;
 }
 
 int watch_helper_init(struct watch_helper *helper)
 {
-    int error = watch_helper_init_without_process(helper);
-    return error != 0 ? error : start_process(helper);
+    watch_helper_init_without_process(helper);
+    return start_process(helper);
 }
 
-int watch_helper_start(struct watch_helper *helper, dev_t device, const char *mountpoint)
+void watch_helper_start(struct watch_helper *helper, dev_t device, const char *mountpoint)
 {
-    size_t size = strlen(mountpoint) + 1;
     LOCK_GUARD(&helper->lock);
-    if (helper->shared == NULL)
-        return 0;
-    if (size > sizeof(helper->shared->mountpoint))
-        return -ENAMETOOLONG;
-    memcpy(helper->shared->mountpoint, mountpoint, size);
+    g_strlcpy(helper->shared->mountpoint, mountpoint, sizeof(helper->shared->mountpoint));
     helper->shared->device = device;
     helper->is_running = true;
-    return 0;
 }
 
 void watch_helper_stop(struct watch_helper *helper)
@@ -191,8 +186,7 @@ void watch_helper_release(struct watch_helper *helper)
 {
     watch_helper_stop(helper);
     reap_process(helper);
-    if (helper->shared != NULL)
-        munmap(helper->shared, sizeof(*helper->shared));
+    munmap(helper->shared, sizeof(*helper->shared));
     pthread_cond_destroy(&helper->stopped);
     pthread_mutex_destroy(&helper->lock);
 }

@@ -36,8 +36,8 @@ struct watch_helper_shared {
 };
 
 struct watch_helper {
-    atomic_int pid;                     /* id of the process; 0 if there is none */
-    struct watch_helper_shared *shared; /* NULL if there was no memory; then no process is started */
+    atomic_int pid; /* id of the process; 0 if there is none */
+    struct watch_helper_shared *shared;
     pthread_mutex_t lock;
     pthread_cond_t stopped;
     int fd;             /* non-blocking pipe to the process, or -1; protected by `lock`, like all below */
@@ -50,11 +50,10 @@ struct watch_helper {
  * calling thread; then, as after a failure, watch_helper_announce() starts another. Return: 0 or
  * -errno. The caller releases the helper in any case. */
 int watch_helper_init(struct watch_helper *helper);
-/* The process starts when there is something to announce. Return: 0 or -errno. */
-int watch_helper_init_without_process(struct watch_helper *helper);
-/* From now on files are announced. `device`: st_dev of the mount; the process creates nothing elsewhere.
- * Return: 0; -ENAMETOOLONG if `mountpoint` has PATH_MAX bytes or more. */
-int watch_helper_start(struct watch_helper *helper, dev_t device, const char *mountpoint);
+/* The process starts when there is something to announce. */
+void watch_helper_init_without_process(struct watch_helper *helper);
+/* From now on files are announced. `device`: st_dev of the mount; the process creates nothing elsewhere. */
+void watch_helper_start(struct watch_helper *helper, dev_t device, const char *mountpoint);
 /* Kills the process, but does not wait for its end: the process may be waiting for the mount. Idempotent. */
 void watch_helper_stop(struct watch_helper *helper);
 /* Stops, and waits for the process to end. The mount must answer, or be gone. */
