@@ -124,30 +124,25 @@ static bool check_answer(struct check *check, const struct service_result *resul
     const char *detail = result->detail != NULL ? result->detail : "";
     bool is_encrypted = strncmp(check->base, "https://", 8) == 0;
     bool is_well = result->outcome == SERVICE_OK || result->outcome == SERVICE_ABSENT;
-    if (result->http_status == 0) {
-        report(check, "reach", failed, "%s", detail);
-        return false;
-    }
-    if (result->is_foreign) {
-        report(check, "reach", failed,
-               "something on the way answers in the service's place (a proxy, a login page): %s", detail);
-        return false;
-    }
-    if (!is_well && result->outcome != SERVICE_UNAUTHORIZED) {
-        report(check, "reach", failed, "the service answers, but not as it should: %s", detail);
+    const char *problem =
+        result->http_status == 0 ? ""
+        : result->is_foreign ? "something on the way answers in the service's place (a proxy, a login page): "
+        : !is_well && result->outcome != SERVICE_UNAUTHORIZED ? "the service answers, but not as it should: "
+                                                              : NULL;
+    if (problem != NULL) {
+        report(check, "reach", failed, "%s%s", problem, detail);
         return false;
     }
     report(check, "reach", passed, "the service answers within %" PRId64 " ms", took_ms);
-    if (is_encrypted)
-        report(check, "tls", passed, "the certificate is valid for this name");
-    else if (check->options->allows_http)
-        report(check, "tls", passed, "none, as --allow-http allows: whoever is on the way sees key and mail");
-    else
-        report(check, "tls", passed, "none is needed: the service is on this machine");
-    if (!is_well)
-        report(check, "answer", failed, "the service refuses the key: %s", detail);
-    else
+    report(check, "tls", passed, "%s",
+           is_encrypted ? "the certificate is valid for this name"
+           : check->options->allows_http
+               ? "none, as --allow-http allows: whoever is on the way sees key and mail"
+               : "none is needed: the service is on this machine");
+    if (is_well)
         report(check, "answer", passed, "the service takes the key");
+    else
+        report(check, "answer", failed, "the service refuses the key: %s", detail);
     return is_well;
 }
 
@@ -318,28 +313,25 @@ static void check_directory(struct check *check, const char *part, const char *p
         check_missing_directory(check, part, path);
         return;
     }
-    if (fd < 0 || fstatvfs(fd, &space) != 0) {
-        report(check, part, failed, "%s: %s", path, strerror(errno));
-        return;
-    }
-    const char *why = file_why_not_private(fd);
+    const char *why = fd < 0 || fstatvfs(fd, &space) != 0 ? strerror(errno) : file_why_not_private(fd);
+    if (why == NULL && (space.f_flag & ST_RDONLY) != 0)
+        why = "its file system is read-only";
     if (why != NULL) {
         report(check, part, failed, "%s: %s", path, why);
         return;
     }
     uint64_t free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
+    if (free_bytes < SPACE_MIN_BYTES) {
+        report(check, part, failed, "%s: only %" PRIu64 " MB are left there", path, free_bytes / 1000000);
+        return;
+    }
     long holder = state_dir_find_daemon(fd);
     char use[64] = "no mount uses it";
     if (holder > 0)
         snprintf(use, sizeof(use), "the mount of process %ld uses it", holder);
     else if (holder < 0)
         snprintf(use, sizeof(use), "another process uses it");
-    if ((space.f_flag & ST_RDONLY) != 0)
-        report(check, part, failed, "%s: its file system is read-only", path);
-    else if (free_bytes < SPACE_MIN_BYTES)
-        report(check, part, failed, "%s: only %" PRIu64 " MB are left there", path, free_bytes / 1000000);
-    else
-        report(check, part, passed, "%s: yours, %" PRIu64 " MB left, %s", path, free_bytes / 1000000, use);
+    report(check, part, passed, "%s: yours, %" PRIu64 " MB left, %s", path, free_bytes / 1000000, use);
 }
 
 static void check_state(struct check *check)

@@ -477,19 +477,17 @@ static int read_config(struct given *given)
     _cleanup_close_ int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd >= 0)
         return apply_config(given, fd, path);
-    if (account != NULL) {
+    const char *why = strerror(errno);
+    bool is_needed = !is_default || account != NULL || (errno != ENOENT && errno != EACCES);
+    if (account != NULL)
         log_error("'%s' is no URL, nor local, and the accounts are not known: cannot read the configuration "
                   "%s: %s",
-                  account, path, strerror(errno));
-    } else if (is_default && (errno == ENOENT || errno == EACCES)) {
-        /* mount(8) may start the program for a user with root's HOME, whose file the user cannot read. */
-        if (errno == EACCES)
-            log_warning("going on without the configuration %s: %s", path, strerror(errno));
-        return 0;
-    } else {
-        log_error("cannot read the configuration %s: %s", path, strerror(errno));
-    }
-    return -ENOENT;
+                  account, path, why);
+    else if (is_needed)
+        log_error("cannot read the configuration %s: %s", path, why);
+    else if (errno == EACCES) /* mount(8) may start the program for a user with root's HOME */
+        log_warning("going on without the configuration %s: %s", path, why);
+    return is_needed ? -ENOENT : 0;
 }
 
 /* ---------------------------------------------------------------- values */
