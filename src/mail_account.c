@@ -42,8 +42,8 @@ static int copy_key(const char *text, char **ret_key)
         len++;
     if (len == 0 || start[len + strspn(start + len, blanks)] != '\0')
         return -EINVAL;
-    *ret_key = strndup(start, len);
-    return *ret_key == NULL ? -ENOMEM : 0;
+    *ret_key = g_strndup(start, len);
+    return 0;
 }
 
 static int run_key_command(const char *command, char **ret_key, char **ret_reason)

@@ -100,8 +100,8 @@ static void post_check_body(struct post *post, struct MHD_Connection *connection
         post->status = MHD_HTTP_NO_CONTENT;
         return;
     }
-    refuse(post, error == -ENOMEM ? MHD_HTTP_SERVICE_UNAVAILABLE : MHD_HTTP_UNAUTHORIZED);
-    if (error == -ENOMEM || server->has_logged_refusal)
+    refuse(post, MHD_HTTP_UNAUTHORIZED);
+    if (server->has_logged_refusal)
         return;
     log_warning("refused a webhook: %s",
                 error == -EACCES   ? "it is not signed with this secret"
@@ -157,9 +157,8 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
     size_t len = *upload_data_size;
     *upload_data_size = 0;
     if (len > 0) {
-        int error = post->status == 0 ? strbuf_append(&post->body, upload_data, len) : 0;
-        if (error != 0)
-            refuse(post, error == -EMSGSIZE ? MHD_HTTP_CONTENT_TOO_LARGE : MHD_HTTP_SERVICE_UNAVAILABLE);
+        if (post->status == 0 && strbuf_append(&post->body, upload_data, len) != 0)
+            refuse(post, MHD_HTTP_CONTENT_TOO_LARGE);
         post->received_bytes += len;
         return post->received_bytes <= RECEIVED_MAX_BYTES ? MHD_YES : MHD_NO;
     }

@@ -2,8 +2,7 @@
 /*
  * Receives the service's webhooks: a POST with a valid signature (mail/webhook.h) makes the store sync the
  * inbox that it names, unless the server has received the same signature before. Other requests are answered
- * with 401, a body that is too long with 413, a header that does not say where the body ends with 400, and
- * any request with 503 when out of memory.
+ * with 401, a body that is too long with 413, and a header that does not say where the body ends with 400.
  *
  * Strangers can reach the server, so its resources are bounded: one thread serves all connections, each of
  * which carries one request; their number, bodies and time have limits (service/connections.h). No thread of

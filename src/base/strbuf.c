@@ -5,6 +5,7 @@
 #include "base/strbuf.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,10 +29,7 @@ int strbuf_reserve(struct strbuf *buffer, size_t len)
     size_t capacity = buffer->capacity == 0 ? FIRST_CAPACITY : 2 * buffer->capacity;
     if (capacity < needed)
         capacity = needed;
-    char *data = realloc(buffer->data, capacity);
-    if (data == NULL)
-        return buffer->error = -ENOMEM;
-    buffer->data = data;
+    buffer->data = g_realloc(buffer->data, capacity);
     buffer->capacity = capacity;
     buffer->data[buffer->len] = '\0';
     return 0;

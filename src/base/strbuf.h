@@ -16,7 +16,7 @@ struct strbuf {
     size_t len;       /* length in bytes, without the NUL */
     size_t capacity;  /* number of bytes allocated */
     size_t max_bytes; /* bound of `len` */
-    int error; /* 0; or the error after which appends do nothing: -ENOMEM, -EMSGSIZE (over max_bytes) */
+    int error;        /* 0; or -EMSGSIZE after an append over max_bytes: further appends do nothing */
 };
 
 #define STRBUF_INIT(max) ((struct strbuf){.max_bytes = (max)})
@@ -64,7 +64,7 @@ void strbuf_release(struct strbuf *buffer);
 const char *strbuf_str(const struct strbuf *buffer);
 
 /* Moves the NUL-terminated text to the caller, who frees it, and empties the buffer. Returns NULL when the
- * buffer has an error or when out of memory. `ret_len` may be NULL. */
+ * buffer has an error. `ret_len` may be NULL. */
 char *strbuf_take(struct strbuf *buffer, size_t *ret_len);
 
 #define _cleanup_strbuf_ __attribute__((cleanup(strbuf_release)))

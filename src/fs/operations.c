@@ -377,12 +377,8 @@ static bool put_entry(void *context, const char *name, const struct tree_entry *
 static void read_dir(fuse_req_t fuse, size_t size, off_t offset, const struct fuse_file_info *file,
                      bool has_attributes)
 {
-    _cleanup_free_ char *bytes = malloc(size);
+    _cleanup_free_ char *bytes = g_malloc(size);
     struct listing_part part = {.fuse = fuse, .bytes = bytes, .size = size, .has_attributes = has_attributes};
-    if (bytes == NULL) {
-        reply_status(fuse, -ENOMEM);
-        return;
-    }
     int error = tree_read_dir(handle_of(file), (uint64_t)offset, put_entry, &part);
     /* Entries before an error are the answer; the next request gets the error. */
     if (error != 0 && part.used == 0)

@@ -4,10 +4,8 @@
  */
 #include "mail/reason.h"
 
-#include <errno.h>
 #include <glib.h>
 #include <stdarg.h>
-#include <string.h>
 
 #include "base/character.h"
 #include "base/strbuf.h"
@@ -24,8 +22,7 @@ int reason_give(char **ret_reason, int error, const char *format, ...)
     strbuf_vappendf(&words, format, arguments);
     va_end(arguments);
 
-    g_autofree char *valid = g_utf8_make_valid(strbuf_str(&words), -1);
-    character_replace(valid, CHARACTER_NOT_PLAIN, ' ');
-    *ret_reason = strdup(valid);
-    return *ret_reason == NULL ? -ENOMEM : error;
+    *ret_reason = g_utf8_make_valid(strbuf_str(&words), -1);
+    character_replace(*ret_reason, CHARACTER_NOT_PLAIN, ' ');
+    return error;
 }

@@ -5,7 +5,7 @@
 #ifndef INBOXFS_MAIL_REASON_H
 #define INBOXFS_MAIL_REASON_H
 
-/* Formats *ret_reason (the caller frees) as valid UTF-8 on one line. Returns `error`, or -ENOMEM. Callers
+/* Formats *ret_reason (the caller frees) as valid UTF-8 on one line. Returns `error`. Callers
  * quote the user's text with a bound ("%.80s"). */
 int reason_give(char **ret_reason, int error, const char *format, ...) __attribute__((format(printf, 3, 4)));
 

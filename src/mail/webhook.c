@@ -5,6 +5,7 @@
 #include "mail/webhook.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,18 +39,16 @@ int webhook_check(const char *secret, const char *signature, const void *body, s
     if (signature == NULL || !signature_equals(signature, digest))
         return -EACCES;
     _cleanup_json_ json_t *object = NULL;
-    int error = json_value_read(body, len, 0, &object);
-    if (error != 0)
-        return error == -ENOMEM ? error : -EBADMSG;
+    if (json_value_read(body, len, 0, &object) != 0)
+        return -EBADMSG;
     const char *timestamp = json_value_text(json_object_get(object, "timestamp"));
     int64_t made_ms;
     if (timestamp == NULL || date_parse(timestamp, &made_ms) != 0)
         return -EBADMSG;
     if (llabs(now_ms - made_ms) > WEBHOOK_CLOCK_MAX_MS)
         return -ESTALE;
-    const char *inbox_id = json_value_text(json_object_get(object, "inbox_id"));
-    *ret_inbox_id = inbox_id != NULL ? strdup(inbox_id) : NULL;
-    return inbox_id != NULL && *ret_inbox_id == NULL ? -ENOMEM : 0;
+    *ret_inbox_id = g_strdup(json_value_text(json_object_get(object, "inbox_id")));
+    return 0;
 }
 
 bool webhook_memory_add(struct webhook_memory *memory, const char *signature)

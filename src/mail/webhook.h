@@ -25,7 +25,7 @@ enum {
 /* Checks a body of `len` bytes against its signature header (NULL if there is none) and the current time.
  * *ret_inbox_id (the caller frees) is NULL if the body names no inbox. Return: 0; -EACCES if the body is not
  * signed with this secret; -EBADMSG if it is not JSON or has no timestamp; -ESTALE if the timestamp differs
- * from `now_ms` by more than WEBHOOK_CLOCK_MAX_MS; -ENOMEM. */
+ * from `now_ms` by more than WEBHOOK_CLOCK_MAX_MS. */
 int webhook_check(const char *secret, const char *signature, const void *body, size_t len, int64_t now_ms,
                   char **ret_inbox_id);
 

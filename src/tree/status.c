@@ -7,13 +7,11 @@
  * opens the file, asks for the size and reads gets the size of its text. The mtime is the time when the text
  * last changed: tar(1) reports a file whose mtime changes while it is read.
  */
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
 #include "base/lock.h"
-#include "base/log.h"
 #include "mail/json_writer.h"
 #include "tree/node.h"
 
@@ -167,8 +165,8 @@ static void write_outbox(struct json_writer *writer, const struct tree *tree)
     json_end_object(writer);
 }
 
-/* Makes a new text. Return: 0 or -ENOMEM. */
-static int render_locked(struct tree *tree)
+/* Makes a new text, which STATUS_MAX_BYTES have room for. */
+static void render_locked(struct tree *tree)
 {
     struct status *status = tree->status;
     _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(STATUS_MAX_BYTES);
@@ -189,15 +187,12 @@ static int render_locked(struct tree *tree)
     strbuf_append_char(&out, '\n');
 
     char *text = strbuf_take(&out, &len);
-    if (text == NULL)
-        return -ENOMEM;
     if (status->text == NULL || len != status->len || memcmp(text, status->text, len) != 0)
         status->changed_ms = clock_realtime_ms(tree->config.clock);
     free(status->text);
     status->text = text;
     status->len = len;
     status->rendered_ms = clock_monotonic_ms(tree->config.clock);
-    return 0;
 }
 
 /* ---------------------------------------------------------------- the file */
@@ -227,8 +222,8 @@ static int get_status(struct tree *tree, const struct tree_caller *caller, uint6
     LOCK_GUARD(&status->lock);
     bool is_fresh =
         status->text != NULL && clock_monotonic_ms(tree->config.clock) - status->rendered_ms < TEXT_LASTS_MS;
-    if (!is_fresh && render_locked(tree) != 0)
-        log_debug("status.json cannot be written anew: out of memory");
+    if (!is_fresh)
+        render_locked(tree);
     entry_fill_ms(tree, ino, S_IFREG | 0444, status->len, status->changed_ms, LASTING_NAME, ret);
     return 0;
 }
@@ -238,10 +233,8 @@ static int open_status(struct tree *tree, const struct tree_caller *caller, uint
 {
     struct status *status = tree->status;
     LOCK_GUARD(&status->lock);
-    int error = render_locked(tree);
-    return error != 0
-               ? error
-               : handle_open_text(tree, flags, g_strndup(status->text, status->len), status->len, ret_handle);
+    render_locked(tree);
+    return handle_open_text(tree, flags, g_strndup(status->text, status->len), status->len, ret_handle);
 }
 
 const struct node_ops status_ops = {
