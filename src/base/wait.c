@@ -53,13 +53,20 @@ void cancel_set(struct cancel *cancel)
 
 bool cancel_is_set(struct cancel *cancel)
 {
-    return cancel != NULL && cancel->is_set;
+    for (; cancel != NULL; cancel = cancel->parent)
+        if (cancel->is_set ||
+            (cancel->clock != NULL && clock_monotonic_ms(cancel->clock) >= cancel->until_ms))
+            return true;
+    return false;
 }
 
 int wait_until(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *mutex, int64_t until_ms,
                struct cancel *cancel)
 {
     int error = 0;
+    for (; cancel != NULL && cancel->clock != NULL; cancel = cancel->parent)
+        if (cancel->clock == clock && cancel->until_ms < until_ms)
+            until_ms = cancel->until_ms;
     if (cancel != NULL) {
         LOCK_GUARD(&cancel->lock);
         cancel->condition = condition;
@@ -97,9 +104,4 @@ int64_t backoff_next_ms(struct backoff *backoff)
         delay = backoff->max_ms;
     backoff->attempts++;
     return delay - arc4random_uniform((uint32_t)(delay / 2 + 1));
-}
-
-void backoff_reset(struct backoff *backoff)
-{
-    backoff->attempts = 0;
 }

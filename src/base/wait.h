@@ -6,6 +6,9 @@
  *
  * Any thread may set a cancel; no thread can unset it. A cancel serves one waiting thread at a time. A thread
  * that waits for another event, such as bytes from the network, calls cancel_is_set() at least once a second.
+ *
+ * A *bounded* cancel is also set when its parent is set, or when its clock has reached a time. It has only
+ * the last three members of the struct, no cancel_set(), and no release.
  */
 #ifndef INBOXFS_BASE_WAIT_H
 #define INBOXFS_BASE_WAIT_H
@@ -26,6 +29,9 @@ struct cancel {
     pthread_cond_t *condition;     /* borrowed; NULL when no thread waits */
     pthread_mutex_t *condition_of; /* the mutex of `condition` */
     atomic_bool is_set;            /* readable without any lock */
+    struct clock *clock;           /* borrowed; NULL if the cancel is not bounded */
+    int64_t until_ms;              /* monotonic */
+    struct cancel *parent;         /* borrowed; may be NULL */
 };
 
 void cancel_init(struct cancel *cancel);
@@ -38,8 +44,7 @@ void cancel_set(struct cancel *cancel);
 /* Returns false if `cancel` is NULL. Takes no lock. */
 bool cancel_is_set(struct cancel *cancel);
 
-/*
- * Waits on `condition` (made by clock_condition_init()) with `mutex` held; `cancel` may be NULL. Return: 0
+/* Waits on `condition` (made by clock_condition_init()) with `mutex` held; `cancel` may be NULL. Return: 0
  * when the condition was signalled, and at spurious wake-ups; -EINTR when `cancel` was set; -ETIMEDOUT
  * when the clock had reached `until_ms` (CLOCK_FOREVER: never). Usage:
  *
@@ -52,19 +57,15 @@ int wait_until(struct clock *clock, pthread_cond_t *condition, pthread_mutex_t *
 
 /* ---------------------------------------------------------------- delays between attempts */
 
-/*
- * A backoff is the delay before the next attempt. It doubles from `min_ms` to `max_ms`, with jitter, so that
- * the clients of a recovered service do not all connect at once.
- */
+/* A backoff is the delay before the next attempt. It doubles from `min_ms` to `max_ms`, with jitter, so that
+ * the clients of a recovered service do not all connect at once. */
 struct backoff {
     int64_t min_ms;
     int64_t max_ms;
-    unsigned int attempts; /* number of attempts since the last success */
+    unsigned int attempts; /* number of attempts since the last success; its caller sets 0 */
 };
 
 /* Returns the next delay, half to all of min_ms * 2^attempts, at most max_ms; counts an attempt. */
 int64_t backoff_next_ms(struct backoff *backoff);
-
-void backoff_reset(struct backoff *backoff);
 
 #endif

@@ -99,7 +99,7 @@ int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim 
     item->claim = claim;
     if (claim == CLAIM_DISK && item->row.state == ITEM_UPLOADING) { /* this thread may have cancelled it */
         item->schedule.due_ms = 0;
-        backoff_reset(&item->schedule.backoff);
+        item->schedule.backoff.attempts = 0;
     }
     return 0;
 }
@@ -321,7 +321,7 @@ static void schedule_item_locked(struct outbox *outbox, struct item *item, const
     else if (item_states[item->row.state].is_unsettled && !was_queued)
         schedule->due_ms = 0;
     if (!item_states[item->row.state].is_unsettled)
-        backoff_reset(&schedule->backoff);
+        schedule->backoff.attempts = 0;
 }
 
 static bool is_settled(enum item_state state)

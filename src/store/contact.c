@@ -12,7 +12,6 @@
 #include "base/character.h"
 #include "base/lock.h"
 #include "mail/reason.h"
-#include "store/bounded_call.h"
 #include "store/index.h"
 #include "store/index_changes.h"
 #include "store/result_errno.h"
@@ -177,9 +176,8 @@ static int take_inbox(void *context, struct inbox_record *record)
     return 0;
 }
 
-static void list_inboxes_first(void *context, struct cancel *cancel)
+static void list_inboxes_first(struct first_contact *first, struct cancel *cancel)
 {
-    struct first_contact *first = context;
     first->service->ops->list_inboxes(first->service, take_inbox, first->inboxes, cancel, &first->result);
     first->is_listed = first->result.outcome == SERVICE_OK;
     if (first->result.outcome != SERVICE_ABSENT && first->result.outcome != SERVICE_REJECTED)
@@ -240,13 +238,12 @@ int store_first_contact(struct store *store, struct cancel *cancel, char **ret_r
     struct first_contact first = {.service = store->service,
                                   .inboxes = g_array_new(false, false, sizeof(struct inbox_record)),
                                   .result = {.retry_after_ms = -1}};
+    struct clock *clock = store->index.clock;
+    struct cancel bounded = {
+        .clock = clock, .until_ms = clock_monotonic_ms(clock) + FIRST_CONTACT_TIMEOUT_MS, .parent = cancel};
     g_array_set_clear_func(first.inboxes, release_record);
-    int error =
-        bounded_call(store->index.clock, FIRST_CONTACT_TIMEOUT_MS, cancel, list_inboxes_first, &first);
-    if (error != 0)
-        error = reason_give(ret_reason, error, "no thread can be started");
-    else
-        error = use_first_answer(store, &first, ret_reason);
+    list_inboxes_first(&first, &bounded);
+    int error = use_first_answer(store, &first, ret_reason);
     g_array_unref(first.inboxes);
     service_result_release(&first.result);
     return error;

@@ -14,7 +14,6 @@
 #include "mail/address.h"
 #include "mail/json_writer.h"
 #include "mail/reason.h"
-#include "store/bounded_call.h"
 #include "store/index.h"
 #include "store/index_changes.h"
 #include "store/result_errno.h"
@@ -57,16 +56,6 @@ static int put_listed_inbox(void *context, struct inbox_record *record)
     return 0;
 }
 
-static void list_new_inboxes(void *context, struct cancel *cancel)
-{
-    struct store *store = context;
-    struct service_result result;
-    atomic_fetch_add(&store->inbox_lists, 1);
-    store->service->ops->list_inboxes(store->service, put_listed_inbox, store, cancel, &result);
-    contact_report(&store->contact, &result);
-    service_result_release(&result);
-}
-
 /* While online, lists the inboxes once (waits for the network, INBOX_LIST_TIMEOUT_MS). Concurrent callers
  * share the next list. A slow list is not repeated for INBOX_LIST_PAUSE_MS: each of many messages that are
  * handed in at once calls this function, and rm of an attachment waits for all of them. */
@@ -74,13 +63,18 @@ static void find_new_inboxes(struct store *store, struct cancel *cancel)
 {
     struct clock *clock = store->index.clock;
     unsigned int lists = atomic_load(&store->inbox_lists);
+    struct service_result result;
     if (!contact_is_online(&store->contact))
         return;
     LOCK_GUARD(&store->inbox_list_lock);
     int64_t began_ms = clock_monotonic_ms(clock);
     if (atomic_load(&store->inbox_lists) != lists || began_ms < store->inbox_list_due_ms)
         return;
-    bounded_call(clock, INBOX_LIST_TIMEOUT_MS, cancel, list_new_inboxes, store);
+    struct cancel bounded = {.clock = clock, .until_ms = began_ms + INBOX_LIST_TIMEOUT_MS, .parent = cancel};
+    atomic_fetch_add(&store->inbox_lists, 1);
+    store->service->ops->list_inboxes(store->service, put_listed_inbox, store, &bounded, &result);
+    contact_report(&store->contact, &result);
+    service_result_release(&result);
     int64_t ended_ms = clock_monotonic_ms(clock);
     if (ended_ms - began_ms >= INBOX_LIST_SLOW_MS)
         store->inbox_list_due_ms = ended_ms + INBOX_LIST_PAUSE_MS;
@@ -138,15 +132,6 @@ int store_create_inbox(struct store *store, const char *address, struct cancel *
 
 /* ---------------------------------------------------------------- the settings of an inbox */
 
-struct update {
-    struct store *store;
-    const char *id;
-    const char *text;
-    size_t len;
-    int error;
-    char *reason; /* reason for `error`, or NULL */
-};
-
 /* The record of one inbox in the service's list. */
 struct wanted_inbox {
     const char *id;
@@ -195,47 +180,46 @@ static void show_updated_inbox(struct store *store, const char *id, struct cance
     inbox_record_release(&record);
 }
 
-static void run_update(void *context, struct cancel *cancel)
+static int update_inbox(struct store *store, const char *id, const char *text, size_t len,
+                        struct cancel *cancel, char **ret_reason)
 {
-    struct update *update = context;
     struct inbox_record current;
     struct service_result result;
     _cleanup_free_ char *request = NULL;
-    _cleanup_free_ char *id = NULL;
-    int error = fetch_record(update->store, update->id, cancel, &current, &update->reason);
+    _cleanup_free_ char *answered_id = NULL;
+    int error = fetch_record(store, id, cancel, &current, ret_reason);
     if (error == 0)
-        error = inbox_request_update(&current, update->text, update->len, &request, &update->reason);
+        error = inbox_request_update(&current, text, len, &request, ret_reason);
     inbox_record_release(&current);
-    if (error == 0) {
-        error = request_upsert(update->store, request, cancel, &id, &result);
-        if (error == 0)
-            show_updated_inbox(update->store, update->id, cancel);
-        else
-            error = reason_give(&update->reason, error, "%s", result_reason(&result));
-        service_result_release(&result);
-    }
-    update->error = error;
+    if (error != 0)
+        return error;
+    error = request_upsert(store, request, cancel, &answered_id, &result);
+    if (error == 0)
+        show_updated_inbox(store, id, cancel);
+    else
+        error = reason_give(ret_reason, error, "%s", result_reason(&result));
+    service_result_release(&result);
+    return error;
 }
 
 int store_update_inbox(struct store *store, uint32_t inbox, const char *text, size_t len,
                        struct cancel *cancel, char **ret_reason)
 {
     struct inbox_view view;
+    _cleanup_free_ char *reason = NULL;
+    struct clock *clock = store->index.clock;
+    struct cancel bounded = {
+        .clock = clock, .until_ms = clock_monotonic_ms(clock) + UPDATE_TIMEOUT_MS, .parent = cancel};
     if (!store_get_inbox(store, inbox, &view))
         return reason_give(ret_reason, -ENOENT, "there is no such inbox any more");
     if (index_find_inbox_of_no_name(&store->index) == inbox)
         return reason_give(ret_reason, -EPERM, "this is not an inbox of the service");
-    struct update update = {.store = store, .id = view.id, .text = text, .len = len};
-    int error = bounded_call(store->index.clock, UPDATE_TIMEOUT_MS, cancel, run_update, &update);
-    if (error == 0)
-        error = update.error;
+    int error = update_inbox(store, view.id, text, len, &bounded, &reason);
     if (error == -EINTR && !cancel_is_set(cancel))
-        error = -EHOSTUNREACH; /* bounded_call() timed out */
-    if (error != 0)
-        error = refuse_edit(store, view.name, view.id, error,
-                            update.reason != NULL ? update.reason : strerror(-error), ret_reason);
-    free(update.reason);
-    return error;
+        error = -EHOSTUNREACH; /* after UPDATE_TIMEOUT_MS */
+    return error == 0 ? 0
+                      : refuse_edit(store, view.name, view.id, error,
+                                    reason != NULL ? reason : strerror(-error), ret_reason);
 }
 
 /* ---------------------------------------------------------------- whether an email is valid */

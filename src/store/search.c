@@ -19,7 +19,6 @@
 #include "base/lock.h"
 #include "base/random.h"
 #include "mail/search_query.h"
-#include "store/bounded_call.h"
 #include "store/index.h"
 #include "store/search_index.h"
 #include "store/store.h"
@@ -418,10 +417,8 @@ static void search_service(struct search *search)
 
 /* ---------------------------------------------------------------- the index and the service together */
 
-static void search_within_timeout(void *context, struct cancel *cancel)
+static void find_emails(struct search *search)
 {
-    struct search *search = context;
-    search->cancel = cancel;
     search_locally(search);
     combine_groups(search);
     /* If the local hits alone exceed the maximum, the service can only exclude some of them. */
@@ -440,15 +437,18 @@ int store_search(struct store *store, const char *text, struct cancel *cancel, s
     int error = search_query_parse(text, clock_realtime_ms(clock), &query, &reason);
     if (error != 0)
         return error;
+    struct cancel bounded = {
+        .clock = clock, .until_ms = clock_monotonic_ms(clock) + timeout_ms, .parent = cancel};
     struct search search = {.store = store,
                             .query = &query,
+                            .cancel = &bounded,
                             .matches = g_array_new(false, true, sizeof(uint64_t)),
                             .found = g_array_new(false, false, sizeof(struct dated))};
     read_groups(&search);
-    error = bounded_call(clock, timeout_ms, cancel, search_within_timeout, &search);
-    if (error == 0 && cancel_is_set(cancel))
+    find_emails(&search);
+    if (cancel_is_set(cancel))
         error = -EINTR;
-    if (error == 0)
+    else
         list_newest(&search, ret);
     g_array_unref(search.matches);
     g_array_unref(search.found);

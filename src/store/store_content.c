@@ -21,7 +21,6 @@
 #include "base/log.h"
 #include "base/thread.h"
 #include "mail/message_id.h"
-#include "store/bounded_call.h"
 #include "store/index.h"
 #include "store/index_changes.h"
 #include "store/result_errno.h"
@@ -711,20 +710,18 @@ static void publish_ability(struct contents *contents)
         listener->abilities_changed(listener->context);
 }
 
-static void probe(void *context, struct cancel *cancel)
+void contents_probe(struct contents *contents)
 {
-    struct contents *contents = context;
+    if (contents == NULL)
+        return;
+    struct cancel cancel = {.clock = contents->clock,
+                            .until_ms = clock_monotonic_ms(contents->clock) + READER_WAIT_MS,
+                            .parent = &contents->cancel};
     bool is_in_doubt = atomic_exchange(&contents->must_probe, false);
     const struct service_capabilities before = get_capabilities(contents);
     if (is_in_doubt || before.content != CAPABILITY_PRESENT || before.raw == CAPABILITY_UNKNOWN)
-        probe_emails(contents, cancel);
+        probe_emails(contents, &cancel);
     publish_ability(contents);
-}
-
-void contents_probe(struct contents *contents)
-{
-    if (contents != NULL)
-        (void)bounded_call(contents->clock, READER_WAIT_MS, &contents->cancel, probe, contents);
 }
 
 bool store_has_content(struct store *store)

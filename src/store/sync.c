@@ -719,7 +719,7 @@ static void plan_next_pass_locked(struct sync *sync, const struct sync_pass *pas
     if (pass->must_wait)
         delay_ms = backoff_next_ms(&sync->backoff);
     else
-        backoff_reset(&sync->backoff);
+        sync->backoff.attempts = 0;
     sync->next_ms = now_ms + MAX(delay_ms, pass->retry_after_ms);
     sync->asked_until_ms = now_ms + pass->retry_after_ms;
 }
@@ -984,7 +984,7 @@ void store_network_changed(struct store *store)
         at_ms = sync->asked_until_ms;
     if (is_online && at_ms < sync->network_due_ms)
         at_ms = sync->network_due_ms;
-    backoff_reset(&sync->backoff);
+    sync->backoff.attempts = 0;
     if (sync->next_ms == CLOCK_FOREVER) {
         sync->must_check_contact |= !is_online;
     } else if (at_ms < sync->next_ms) {

@@ -114,6 +114,33 @@ TEST_WITH(a_cancel_set_before_a_wait_ends_the_wait, set_up, tear_down)
     assert_int_equal(waiter->error, -EINTR);
 }
 
+TEST_WITH(a_bounded_cancel_is_set_with_its_parent_and_when_its_time_comes, set_up, tear_down)
+{
+    struct waiter *waiter = *state;
+    struct clock *clock = &waiter->fake.clock;
+    const int64_t until_ms = clock_monotonic_ms(clock) + 1000;
+    struct cancel bounded = {.clock = clock, .until_ms = until_ms, .parent = &waiter->cancel};
+    struct cancel alone = {.clock = clock, .until_ms = until_ms};
+    struct cancel inner = {.clock = clock, .until_ms = CLOCK_FOREVER, .parent = &bounded};
+    assert_false(cancel_is_set(&bounded));
+    assert_false(cancel_is_set(&alone));
+    assert_false(cancel_is_set(&inner));
+    fake_clock_advance(&waiter->fake, 1000);
+    assert_true(cancel_is_set(&bounded));
+    assert_true(cancel_is_set(&alone));
+    assert_true(cancel_is_set(&inner));
+    pthread_mutex_lock(&waiter->lock);
+    assert_int_equal(wait_until(clock, &waiter->condition, &waiter->lock, CLOCK_FOREVER, &inner), -ETIMEDOUT);
+    bounded.until_ms = CLOCK_FOREVER;
+    assert_false(cancel_is_set(&inner));
+    pthread_mutex_unlock(&waiter->lock);
+    cancel_set(&waiter->cancel);
+    assert_true(cancel_is_set(&inner));
+    pthread_mutex_lock(&waiter->lock);
+    assert_int_equal(wait_until(clock, &waiter->condition, &waiter->lock, CLOCK_FOREVER, &inner), -EINTR);
+    pthread_mutex_unlock(&waiter->lock);
+}
+
 TEST_WITH(a_null_cancel_is_never_set, set_up, tear_down)
 {
     struct waiter *waiter = *state;
@@ -177,7 +204,7 @@ TEST(delays_double_up_to_the_bound)
             int64_t delay = backoff_next_ms(&backoff);
             assert_true(delay >= full_ms[i] / 2 && delay <= full_ms[i]);
         }
-        backoff_reset(&backoff);
+        backoff.attempts = 0;
         assert_true(backoff_next_ms(&backoff) <= 1000);
     }
 }

@@ -95,7 +95,6 @@ TEST(the_first_contact_ends_in_time_or_when_it_is_cancelled)
         fake_service_close_gate(fixture.fake, FAKE_LIST_INBOXES);
         assert_int_equal(thread_start(&thread, "contact", make_contact, &contacting), 0);
         fake_service_wait_at_gate(fixture.fake, FAKE_LIST_INBOXES, 1);
-        fake_clock_await_waiters(&fixture.clock, 1);
         if (is_cancelled)
             cancel_set(&contacting.cancel);
         else
@@ -364,7 +363,6 @@ TEST(an_update_ends_at_its_time_out_or_when_it_is_cancelled)
         fake_service_close_gate(fixture.fake, FAKE_LIST_INBOXES);
         assert_int_equal(thread_start(&thread, "update", update_slowly, &updating), 0);
         fake_service_wait_at_gate(fixture.fake, FAKE_LIST_INBOXES, 1);
-        fake_clock_await_waiters(&fixture.clock, 1);
         if (is_cancelled)
             cancel_set(&updating.cancel);
         else
@@ -465,7 +463,6 @@ TEST(a_slow_list_of_inboxes_is_not_repeated_for_half_a_minute)
     fake_service_close_gate(fixture.fake, FAKE_LIST_INBOXES);
     assert_int_equal(thread_start(&thread, "asker", ask_for_unknown_sender, &fixture), 0);
     fake_service_wait_at_gate(fixture.fake, FAKE_LIST_INBOXES, 1);
-    fake_clock_await_waiters(&fixture.clock, 1);
     fake_clock_advance(&fixture.clock, 5000);
     pthread_join(thread, &is_refused);
     assert_non_null(is_refused);
