@@ -391,19 +391,6 @@ bool index_end_first_sync(struct index *index)
     return is_first;
 }
 
-void index_set_quarantine_shown(struct index *index)
-{
-    pthread_mutex_lock(&index->write_lock);
-    bool was_shown = index->shows_quarantine;
-    uint32_t inboxes = index->inboxes.items->len;
-    pthread_rwlock_wrlock(&index->read_lock);
-    index->shows_quarantine = true;
-    pthread_rwlock_unlock(&index->read_lock);
-    pthread_mutex_unlock(&index->write_lock);
-    for (uint32_t i = 0; !was_shown && i < inboxes; i++)
-        index_notify_inbox(index, i, STORE_CHANGED);
-}
-
 void index_report_lost_record(struct index *index)
 {
     if (atomic_fetch_add(&index->lost, 1) == 0)
@@ -418,19 +405,17 @@ void index_delete_replaced(struct index *index)
         cache_delete_replaced(index->cache);
 }
 
-void index_notify_email(const struct index *index, uint32_t email, bool is_sent, enum store_change change)
+void index_notify_email(const struct index *index, uint32_t email, enum store_change change)
 {
-    const struct store_listener *listener = &index->listener;
-    void (*changed)(void *context, uint32_t email, enum store_change change) =
-        is_sent ? listener->sent_changed : listener->email_changed;
-    if (changed != NULL)
-        changed(listener->context, email, change);
+    if (index->listener.email_changed != NULL)
+        index->listener.email_changed(index->listener.context, email, change);
 }
 
-void index_notify_inbox(const struct index *index, uint32_t inbox, enum store_change change)
+void index_notify_inbox(const struct index *index, uint32_t inbox, enum store_change change,
+                        const char *former_name)
 {
     if (index->listener.inbox_changed != NULL)
-        index->listener.inbox_changed(index->listener.context, inbox, change);
+        index->listener.inbox_changed(index->listener.context, inbox, change, former_name);
 }
 
 void index_notify_event(const struct index *index, enum event_kind kind, const char *path, const char *id,
@@ -545,8 +530,7 @@ bool store_find_quarantined(struct store *store, uint32_t inbox, const char *nam
 
 bool store_shows_quarantine(struct store *store)
 {
-    READ_GUARD(&store->index.read_lock);
-    return store->index.shows_quarantine;
+    return atomic_load(&store->index.shows_quarantine);
 }
 
 bool store_knows_all_mail(struct store *store)

@@ -147,8 +147,6 @@ struct index {
     struct inbox_table inboxes;     /* protected by both */
     struct email_table emails;      /* protected by both */
     int64_t inboxes_changed_ms;     /* protected by both */
-    bool shows_quarantine;          /* the service lists quarantined emails; protected by both */
-    bool inboxes_are_listed;        /* GET /inbox has answered in this mount; protected by both */
     struct index_size size;         /* protected by both */
     struct index_size max;          /* bounds of `size`; constant */
     uint64_t next_record;           /* the number of the next record; protected by write_lock */
@@ -156,6 +154,8 @@ struct index {
     uint32_t last_batch;            /* number of the last batch; protected by write_lock */
     bool is_first_sync_unsaved;     /* is_first_sync_done is not in the cache; protected by write_lock */
     atomic_bool is_first_sync_done; /* store_knows_all_mail() */
+    atomic_bool shows_quarantine;   /* the service lists quarantined emails */
+    atomic_bool inboxes_are_listed; /* GET /inbox has answered in this mount */
     atomic_uint open_jsonl_files;   /* number of open index.jsonl files; records are deleted only while 0 */
     atomic_uint lost;               /* number of lost records; if any, the sync requests full answers */
 };
@@ -184,18 +184,17 @@ uint32_t index_begin_listing(struct index *index);
  * first time since the cache was made. */
 bool index_end_first_sync(struct index *index);
 
-/* Call when the service has listed quarantined emails. The first time, reports every inbox as changed. */
-void index_set_quarantine_shown(struct index *index);
-
 /* Call when a record could not be read: the next complete list restores the record. Logs the first one. */
 void index_report_lost_record(struct index *index);
 
 /* Deletes replaced records unless an index.jsonl is open (waits for the disk). */
 void index_delete_replaced(struct index *index);
 
-/* Call the listener; the caller holds no lock. `path` and `id` are as in struct event. */
-void index_notify_email(const struct index *index, uint32_t email, bool is_sent, enum store_change change);
-void index_notify_inbox(const struct index *index, uint32_t inbox, enum store_change change);
+/* Call the listener; the caller holds no lock. `former_name` is as in struct store_listener, `path` and `id`
+ * as in struct event. */
+void index_notify_email(const struct index *index, uint32_t email, enum store_change change);
+void index_notify_inbox(const struct index *index, uint32_t inbox, enum store_change change,
+                        const char *former_name);
 void index_notify_event(const struct index *index, enum event_kind kind, const char *path, const char *id,
                         const char *error);
 

@@ -53,7 +53,8 @@ static int write_batch(struct email_batch *batch, struct index *index, struct in
         error = cache_put_inbox(connection, &inbox->row);
     for (size_t i = 0; i < batch->len && error == 0; i++) {
         struct batch_item *item = &batch->items[i];
-        item->is_new = email_table_find(&index->emails, item->number)->record == 0;
+        if (item->change == STORE_ADDED && email_table_find(&index->emails, item->number)->record != 0)
+            item->change = STORE_RETURNED;
         item->entry.record = index->next_record++;
         item->entry.seen_ms = now_ms;
         error = write_item(connection, batch, index, item);
@@ -70,7 +71,7 @@ static void show_item(struct index *index, struct inbox *inbox, const struct bat
     inbox->emails.changes++;
     index->size.bytes -= known->json_len;
     index->size.bytes += entry.json_len;
-    index->size.emails += item->is_new;
+    index->size.emails += item->change == STORE_ADDED;
     email_list_add_to_sums(&inbox->emails, known, -1);
     entry.seen_in = known->seen_in; /* another listing may have had the email meanwhile */
     entry.missing_ms = known->missing_ms;
@@ -101,12 +102,9 @@ static int write_and_show_locked(struct email_batch *batch, struct index *index,
 /* An email that leaves the quarantine is announced like a new email. */
 static void notify_item(const struct index *index, const struct batch_item *item, const char *inbox_name)
 {
-    static const enum store_change changes[] = {
-        [INDEX_CHANGED] = STORE_CHANGED, [INDEX_MOVED] = STORE_MOVED, [INDEX_ADDED] = STORE_ADDED};
-    bool returns = item->put == INDEX_ADDED && !item->is_new;
-    index_notify_email(index, item->number, inbox_name == NULL,
-                       returns ? STORE_RETURNED : changes[item->put]);
-    if (inbox_name == NULL || item->entry.is_quarantined || (!item->is_new && item->put != INDEX_MOVED))
+    index_notify_email(index, item->number, item->change);
+    if (inbox_name == NULL || item->entry.is_quarantined ||
+        (item->change != STORE_ADDED && item->change != STORE_MOVED))
         return;
     g_autofree char *path = g_strdup_printf("inboxes/%s/%s", inbox_name, item->entry.name);
     index_notify_event(index, EVENT_MAIL, path, email_entry_id(&item->entry), NULL);
@@ -119,15 +117,15 @@ static void notify_batch(const struct email_batch *batch, const struct index *in
 {
     const struct batch_item *backfilled = NULL;
     for (size_t i = 0; i < batch->len; i++) {
-        if (is_backfilling && batch->items[i].is_new)
+        if (is_backfilling && batch->items[i].change == STORE_ADDED)
             backfilled = &batch->items[i];
         else
             notify_item(index, &batch->items[i], inbox_name);
     }
     if (backfilled != NULL && inbox_name == NULL)
-        index_notify_email(index, backfilled->number, true, STORE_CHANGED);
+        index_notify_email(index, backfilled->number, STORE_CHANGED);
     else if (backfilled != NULL)
-        index_notify_inbox(index, batch->inbox, STORE_CHANGED);
+        index_notify_inbox(index, batch->inbox, STORE_CHANGED, NULL);
 }
 
 void email_batch_release(struct email_batch *batch)
@@ -184,18 +182,14 @@ static int choose_name(const struct email_list *list, const struct email_record 
 }
 
 /* A record that the cache has lost counts as changed, so that it is written again. */
-static enum index_put find_difference(struct index *index, const struct email_entry *entry,
-                                      const struct email_record *record)
+static bool is_unchanged(struct index *index, const struct email_entry *entry,
+                         const struct email_record *record)
 {
     _cleanup_free_ char *known = NULL;
-    if (entry == NULL || entry->is_gone)
-        return INDEX_ADDED;
-    if (entry->is_quarantined != record->is_quarantined)
-        return INDEX_MOVED;
-    bool is_equal = entry->json_len == record->json_len &&
-                    cache_read_record(index->cache, entry->record, entry->json_len, &known) == 0 &&
-                    memcmp(known, record->json, record->json_len) == 0;
-    return is_equal ? INDEX_UNCHANGED : INDEX_CHANGED;
+    return entry != NULL && !entry->is_gone && entry->is_quarantined == record->is_quarantined &&
+           entry->json_len == record->json_len &&
+           cache_read_record(index->cache, entry->record, entry->json_len, &known) == 0 &&
+           memcmp(known, record->json, record->json_len) == 0;
 }
 
 /* Adds a new email as one that is gone: the flush of its batch shows the email. */
@@ -218,11 +212,14 @@ static int add_unseen_email(struct index *index, struct inbox *inbox, uint32_t l
     return 0;
 }
 
-static int add_to_batch(struct email_batch *batch, enum index_put put, uint32_t number,
-                        struct email_entry *known, const struct email_record *record)
+static int add_to_batch(struct email_batch *batch, uint32_t number, struct email_entry *known,
+                        const struct email_record *record)
 {
     struct batch_item *item = &batch->items[batch->len];
-    *item = (struct batch_item){.put = put, .number = number, .offset = batch->json.len, .entry = *known};
+    *item = (struct batch_item){.number = number, .offset = batch->json.len, .entry = *known};
+    item->change = known->is_gone                                    ? STORE_ADDED
+                   : known->is_quarantined != record->is_quarantined ? STORE_MOVED
+                                                                     : STORE_CHANGED;
     if (record->has_date)
         item->entry.date_ms = record->date_ms;
     item->entry.json_len = (uint32_t)record->json_len;
@@ -241,7 +238,7 @@ static int add_to_batch(struct email_batch *batch, enum index_put put, uint32_t 
 
 /* Returns -EAGAIN if the batch has to be flushed first. */
 static int put_email_locked(struct index *index, struct email_batch *batch, uint32_t inbox_number,
-                            const struct email_record *record, enum index_put *put)
+                            const struct email_record *record, bool *ret_is_changed)
 {
     struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
     if (inbox == NULL || inbox->row.is_gone)
@@ -254,12 +251,12 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
     bool is_in_batch = entry != NULL && entry->batch == batch->number;
     if (batch->len > 0 && (batch->inbox != inbox_number || is_full || is_in_batch))
         return -EAGAIN;
-    *put = find_difference(index, entry, record);
+    *ret_is_changed = !is_unchanged(index, entry, record);
     if (entry != NULL && batch->listing != 0) {
         entry->seen_in = batch->listing;
         entry->missing_ms = 0;
     }
-    if (*put == INDEX_UNCHANGED)
+    if (!*ret_is_changed)
         return 0;
     bool is_new = entry == NULL || entry->record == 0;
     size_t known_len = entry == NULL ? 0 : entry->json_len;
@@ -277,31 +274,28 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
         batch->inbox = inbox_number;
         batch->number = ++index->last_batch;
     }
-    return add_to_batch(batch, *put, email, email_table_find(&index->emails, email), record);
+    return add_to_batch(batch, email, email_table_find(&index->emails, email), record);
 }
 
 int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
-                    const struct email_record *record, enum index_put *ret_put)
+                    const struct email_record *record, bool *ret_is_changed)
 {
     int error;
-    enum index_put put = INDEX_UNCHANGED;
     do {
         pthread_mutex_lock(&index->write_lock);
-        error = put_email_locked(index, batch, inbox, record, &put);
+        error = put_email_locked(index, batch, inbox, record, ret_is_changed);
         pthread_mutex_unlock(&index->write_lock);
     } while (error == -EAGAIN && (error = email_batch_flush(batch, index)) == 0);
-    if (error == 0)
-        *ret_put = put;
     return error;
 }
 
 int index_put_one_email(struct index *index, uint32_t inbox, const struct email_record *record)
 {
-    enum index_put put;
+    bool is_changed;
     _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));
     if (batch == NULL)
         return -ENOMEM;
-    int error = index_put_email(index, batch, inbox, record, &put);
+    int error = index_put_email(index, batch, inbox, record, &is_changed);
     if (error == 0)
         error = email_batch_flush(batch, index);
     email_batch_release(batch);
@@ -332,96 +326,80 @@ static bool is_confirmed_gone(uint32_t *missing_ms, uint32_t now_ms)
     return now_ms - *missing_ms >= INDEX_CONFIRM_MS;
 }
 
-/* One complete list of an inbox. */
-struct complete_list {
-    uint32_t listing;
-    uint32_t now_ms;
-    bool with_quarantined;
-    bool is_lacking; /* the list lacks emails that are not yet confirmed as gone */
-};
-
-/* Finds, from *position on, emails that are confirmed as gone, and moves *position. Returns their number. */
-static size_t find_confirmed_gone(const struct index *index, const struct inbox *inbox,
-                                  struct complete_list *list, size_t *position,
-                                  uint32_t ret_emails[EMAIL_BATCH_MAX])
+/* Lists the emails that are confirmed as gone. Sets *ret_is_lacking if the list also lacks others. */
+static GArray *find_confirmed_gone(struct index *index, const struct inbox *inbox, uint32_t listing,
+                                   bool with_quarantined, bool *ret_is_lacking)
 {
-    size_t len = 0;
-    for (; *position < inbox->emails.order->len && len < EMAIL_BATCH_MAX; ++*position) {
-        uint32_t email = email_list_get(&inbox->emails, *position);
+    GArray *gone = g_array_new(false, false, sizeof(uint32_t));
+    uint32_t now_ms = short_monotonic_ms(index);
+    for (size_t i = 0; i < inbox->emails.order->len; i++) {
+        uint32_t email = email_list_get(&inbox->emails, i);
         struct email_entry *entry = email_table_find(&index->emails, email);
-        if (entry->is_gone || (entry->is_quarantined && !list->with_quarantined) ||
-            was_seen(entry->seen_in, list->listing))
+        if (entry->is_gone || (entry->is_quarantined && !with_quarantined) ||
+            was_seen(entry->seen_in, listing))
             continue;
-        if (is_confirmed_gone(&entry->missing_ms, list->now_ms))
-            ret_emails[len++] = email;
+        if (is_confirmed_gone(&entry->missing_ms, now_ms))
+            g_array_append_val(gone, email);
         else
-            list->is_lacking = true;
+            *ret_is_lacking = true;
     }
-    return len;
+    return gone;
 }
 
 /* Ignores errors: after the next start, complete lists remove these emails again. */
-static void delete_emails(const struct index *index, const uint32_t *emails, size_t len)
+static void delete_emails(const struct index *index, const GArray *emails)
 {
     struct connection *connection = NULL;
     int error = cache_begin_write(index->cache, &connection);
     if (error != 0)
         return;
-    for (size_t i = 0; i < len && error == 0; i++) {
-        error = cache_delete_email(connection, emails[i]);
+    for (guint i = 0; i < emails->len && error == 0; i++) {
+        uint32_t email = g_array_index(emails, uint32_t, i);
+        error = cache_delete_email(connection, email);
         if (error == 0)
-            error = cache_add_replaced(connection, email_table_find(&index->emails, emails[i])->record);
+            error = cache_add_replaced(connection, email_table_find(&index->emails, email)->record);
         if (error == 0)
-            error = search_index_remove(connection, emails[i]);
+            error = search_index_remove(connection, email);
     }
     (void)cache_end_write(index->cache, error);
 }
 
-/* Returns the `position` for the next call. */
-static size_t remove_batch(struct index *index, uint32_t inbox_number, struct complete_list *list,
-                           size_t position, uint32_t ret_emails[EMAIL_BATCH_MAX], size_t *ret_len)
+static void remove_emails_locked(struct index *index, struct inbox *inbox, const GArray *emails)
 {
-    LOCK_GUARD(&index->write_lock);
-    struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
     int64_t now_ms = clock_realtime_ms(index->clock);
-    *ret_len = inbox == NULL ? 0 : find_confirmed_gone(index, inbox, list, &position, ret_emails);
-    if (*ret_len == 0)
-        return position;
     pthread_rwlock_wrlock(&index->read_lock);
-    for (size_t i = 0; i < *ret_len; i++) {
-        struct email_entry *entry = email_table_find(&index->emails, ret_emails[i]);
+    for (guint i = 0; i < emails->len; i++) {
+        struct email_entry *entry = email_table_find(&index->emails, g_array_index(emails, uint32_t, i));
         email_list_add_to_sums(&inbox->emails, entry, -1);
         entry->is_gone = true;
         entry->missing_ms = 0;
         entry->seen_ms = now_ms;
     }
-    inbox->emails.changes += *ret_len;
+    inbox->emails.changes += emails->len;
     touch_inbox_locked(inbox, now_ms);
     pthread_rwlock_unlock(&index->read_lock);
-    delete_emails(index, ret_emails, *ret_len);
-    return position;
+    delete_emails(index, emails);
 }
 
-size_t index_remove_unseen(struct index *index, uint32_t inbox, uint32_t listing, bool with_quarantined,
-                           bool *ret_is_lacking)
+size_t index_remove_unseen(struct index *index, uint32_t inbox_number, uint32_t listing,
+                           bool with_quarantined, bool *ret_is_lacking)
 {
-    uint32_t emails[EMAIL_BATCH_MAX];
-    size_t position = 0;
-    size_t removed = 0;
-    size_t len;
-    bool is_sent = inbox == STORE_SENT;
+    *ret_is_lacking = false;
+    pthread_mutex_lock(&index->write_lock);
+    struct inbox *inbox = inbox_table_get(&index->inboxes, inbox_number);
+    if (inbox == NULL) {
+        pthread_mutex_unlock(&index->write_lock);
+        return 0;
+    }
     /* Hidden sent mail is not removed, so that it remains hidden if the service lists it later. */
-    struct complete_list list = {.listing = listing,
-                                 .now_ms = short_monotonic_ms(index),
-                                 .with_quarantined = with_quarantined && !is_sent};
-    do {
-        position = remove_batch(index, inbox, &list, position, emails, &len);
-        for (size_t i = 0; i < len; i++)
-            index_notify_email(index, emails[i], is_sent, STORE_REMOVED);
-        removed += len;
-    } while (len > 0);
-    *ret_is_lacking = list.is_lacking;
-    return removed;
+    g_autoptr(GArray) gone = find_confirmed_gone(
+        index, inbox, listing, with_quarantined && inbox_number != STORE_SENT, ret_is_lacking);
+    if (gone->len > 0)
+        remove_emails_locked(index, inbox, gone);
+    pthread_mutex_unlock(&index->write_lock);
+    for (guint i = 0; i < gone->len; i++)
+        index_notify_email(index, g_array_index(gone, uint32_t, i), STORE_REMOVED);
+    return gone->len;
 }
 
 bool index_has_key_in_named_inbox(struct index *index, const char *key)
@@ -446,19 +424,19 @@ enum {
 
 /* A change of an inbox, which is reported after the locks are released. */
 struct inbox_change {
-    bool happened;
     enum store_change change;
     uint32_t inbox;
-    const char *name; /* lives as long as the index */
+    const char *name;        /* lives as long as the index, like all names and ids; NULL if nothing changed */
+    const char *former_name; /* NULL if the folder keeps its name, or is new */
     const char *id;
     bool is_announced;
 };
 
 static void notify_inbox_change(const struct index *index, const struct inbox_change *change)
 {
-    if (!change->happened)
+    if (change->name == NULL)
         return;
-    index_notify_inbox(index, change->inbox, change->change);
+    index_notify_inbox(index, change->inbox, change->change, change->former_name);
     if (!change->is_announced)
         return;
     g_autofree char *path = g_strdup_printf("inboxes/%s", change->name);
@@ -528,16 +506,17 @@ static int put_record_locked(struct index *index, struct inbox *inbox, const str
         inbox->row.json_len == row.json_len && memcmp(inbox->row.json, row.json, row.json_len) == 0)
         return 0;
     bool must_announce = is_announced(index, inbox, origin, name);
+    const char *former_name = is_new || strcmp(inbox->row.name, name) == 0 ? NULL : inbox->row.name;
     int error = put_row_locked(index, inbox, &row);
     if (error != 0)
         return error;
     inbox = inbox_table_get(&index->inboxes, row.number);
     write_inbox(index, inbox);
     *change = (struct inbox_change){
-        .happened = true,
         .change = is_new ? STORE_ADDED : STORE_CHANGED,
         .inbox = row.number,
         .name = inbox->row.name,
+        .former_name = former_name,
         .id = inbox->row.id,
         .is_announced = must_announce,
     };
@@ -599,11 +578,17 @@ void index_touch_inboxes(struct index *index)
     pthread_rwlock_unlock(&index->read_lock);
     pthread_mutex_unlock(&index->write_lock);
     for (uint32_t i = 0; i < len; i++)
-        index_notify_inbox(index, i, STORE_CHANGED);
+        index_notify_inbox(index, i, STORE_CHANGED, NULL);
 }
 
-/* Returns true if the inbox was removed. */
-static bool remove_unlisted(struct index *index, uint32_t number, uint32_t listing)
+void index_set_quarantine_shown(struct index *index)
+{
+    if (!atomic_exchange(&index->shows_quarantine, true))
+        index_touch_inboxes(index);
+}
+
+/* Returns the name of the folder if the inbox was removed, else NULL. */
+static const char *remove_unlisted(struct index *index, uint32_t number, uint32_t listing)
 {
     LOCK_GUARD(&index->write_lock);
     struct inbox *inbox = inbox_table_get(&index->inboxes, number);
@@ -611,7 +596,7 @@ static bool remove_unlisted(struct index *index, uint32_t number, uint32_t listi
         (inbox->row.origin == INBOX_FROM_MAIL && inbox->emails.live > 0) ||
         was_seen(inbox->seen_in, listing) ||
         !is_confirmed_gone(&inbox->missing_ms, short_monotonic_ms(index)))
-        return false;
+        return NULL;
     int64_t now_ms = clock_realtime_ms(index->clock);
     pthread_rwlock_wrlock(&index->read_lock);
     inbox_table_remove(&index->inboxes, inbox);
@@ -620,17 +605,17 @@ static bool remove_unlisted(struct index *index, uint32_t number, uint32_t listi
     index->inboxes_changed_ms = now_ms;
     pthread_rwlock_unlock(&index->read_lock);
     write_inbox(index, inbox);
-    return true;
+    return inbox->row.name;
 }
 
 void index_end_inbox_list(struct index *index, uint32_t listing)
 {
-    pthread_rwlock_wrlock(&index->read_lock);
-    index->inboxes_are_listed = true;
-    pthread_rwlock_unlock(&index->read_lock);
-    for (uint32_t number = 0; number < index_count_inbox_numbers(index); number++)
-        if (remove_unlisted(index, number, listing))
-            index_notify_inbox(index, number, STORE_REMOVED);
+    atomic_store(&index->inboxes_are_listed, true);
+    for (uint32_t number = 0; number < index_count_inbox_numbers(index); number++) {
+        const char *name = remove_unlisted(index, number, listing);
+        if (name != NULL)
+            index_notify_inbox(index, number, STORE_REMOVED, name);
+    }
 }
 
 uint32_t index_count_inbox_numbers(struct index *index)

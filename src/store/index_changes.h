@@ -33,18 +33,9 @@ enum {
     EMAIL_BATCH_MAX_BYTES = 512 * 1024, /* a batch with more bytes of JSON is full */
 };
 
-/* The outcome of index_put_email(). */
-enum index_put {
-    INDEX_UNCHANGED,
-    INDEX_CHANGED,
-    INDEX_MOVED, /* is_quarantined changed */
-    INDEX_ADDED,
-};
-
 struct batch_item {
-    enum index_put put;
+    enum store_change change; /* the flush tells STORE_RETURNED from STORE_ADDED */
     uint32_t number;          /* the email's number */
-    bool is_new;              /* the email was never shown before the flush */
     size_t offset;            /* where the email's JSON begins in email_batch.json */
     struct email_entry entry; /* the email's new values */
 };
@@ -71,7 +62,7 @@ int email_batch_flush(struct email_batch *batch, struct index *index);
  * long; -EDQUOT as index_check_room_locked(); -EOVERFLOW when the numbers run out; -ENOMEM; the errors of
  * email_batch_flush(). */
 int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
-                    const struct email_record *record, enum index_put *ret_put);
+                    const struct email_record *record, bool *ret_is_changed);
 
 /* Puts one email into the index, and shows it. Return: as index_put_email(). */
 int index_put_one_email(struct index *index, uint32_t inbox, const struct email_record *record);
@@ -116,5 +107,9 @@ void index_end_backfilling(struct index *index, uint32_t number);
 
 /* Call when the folders of all inboxes show other names: advances their times, and reports each inbox. */
 void index_touch_inboxes(struct index *index);
+
+/* Call when the service has listed quarantined emails. The first time, the folders of all inboxes show
+ * .invalid/. */
+void index_set_quarantine_shown(struct index *index);
 
 #endif

@@ -64,10 +64,10 @@ struct inbox_view {
  * They must not block, nor call store_sync(), store_create_inbox() or store_update_inbox(). Emails that an
  * inbox had before its first listing are reported as one change of the inbox. */
 struct store_listener {
-    void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change);
+    /* `former_name`: the name of the folder that is gone, or has another name now; else NULL. */
+    void (*inbox_changed)(void *context, uint32_t inbox, enum store_change change, const char *former_name);
+    /* Also for the emails of STORE_SENT; one call reports the whole first list of these. */
     void (*email_changed)(void *context, uint32_t email, enum store_change change);
-    /* One call reports the whole first list of sent mail. */
-    void (*sent_changed)(void *context, uint32_t sent, enum store_change change);
     /* The result of store_has_content(), store_has_raw() or store_knows_all_mail() changed. */
     void (*abilities_changed)(void *context);
     void *context;

@@ -159,7 +159,7 @@ static int take_email(void *context, struct email_record *record)
     struct mail_listing *listing = context;
     struct index *index = listing->index;
     uint32_t inbox = listing->inbox;
-    enum index_put outcome;
+    bool is_changed = false;
     int error = 0;
     if (inbox == STORE_SENT)
         record->is_quarantined = is_hidden(index, record->key);
@@ -172,8 +172,8 @@ static int take_email(void *context, struct email_record *record)
         inbox = NUMBER_NONE;
     if (error != 0 || inbox == NUMBER_NONE)
         return error;
-    error = index_put_email(index, &listing->batch, inbox, record, &outcome);
-    if (error == 0 && outcome != INDEX_UNCHANGED) {
+    error = index_put_email(index, &listing->batch, inbox, record, &is_changed);
+    if (error == 0 && is_changed) {
         listing->unknown++;
         listing->changes++;
     }

@@ -36,15 +36,13 @@ struct inboxes {
     atomic_uint_least64_t lookups;
 
     pthread_mutex_t lock;
-    GArray *opened;   /* protected by `lock`: a bit for each email, set at its first open since the mount */
-    GPtrArray *names; /* protected by `lock`: by inbox number, the folder name that the kernel last knew */
+    GArray *opened; /* protected by `lock`: a bit for each email, set at its first open since the mount */
 };
 
 static int init_inboxes(struct tree *tree, int state_dir_fd)
 {
     tree->inboxes = g_new0(struct inboxes, 1);
     tree->inboxes->opened = g_array_new(FALSE, TRUE, sizeof(uint8_t));
-    tree->inboxes->names = g_ptr_array_new();
     pthread_mutex_init(&tree->inboxes->lock, NULL);
     return 0;
 }
@@ -55,7 +53,6 @@ static void release_inboxes(struct tree *tree)
     if (inboxes == NULL)
         return;
     g_array_unref(inboxes->opened);
-    g_ptr_array_unref(inboxes->names);
     pthread_mutex_destroy(&inboxes->lock);
     free(inboxes);
 }
@@ -568,17 +565,6 @@ const struct node_ops inboxes_ops = {
     .is_listing_lasting = true,
     .make = make_inbox,
 };
-
-const char *inboxes_exchange_name(struct tree *tree, uint32_t inbox, const char *name)
-{
-    struct inboxes *inboxes = tree->inboxes;
-    LOCK_GUARD(&inboxes->lock);
-    if (inbox >= inboxes->names->len)
-        g_ptr_array_set_size(inboxes->names, (gint)inbox + 1);
-    const char *before = inboxes->names->pdata[inbox];
-    inboxes->names->pdata[inbox] = (gpointer)(uintptr_t)name;
-    return before != NULL && (name == NULL || strcmp(before, name) != 0) ? before : NULL;
-}
 
 void inbox_notify_mail(struct tree *tree, uint32_t inbox)
 {

@@ -322,9 +322,6 @@ enum {
     INBOX_LISTED_WITH_ATTRIBUTES = 100 * 1000, /* emails of an inbox that are listed so at first */
     INBOX_LOOKUPS_OF_DEMAND = 256, /* lookups in an inbox, after which it is listed with all attributes */
 };
-/* Stores the folder's name (NULL if the inbox is gone). Returns the former name if it differs, else NULL.
- * Names live as long as the store. */
-const char *inboxes_exchange_name(struct tree *tree, uint32_t inbox, const char *name);
 /* Notifies the kernel that all files and folders that depend on the mail of the inbox changed. */
 void inbox_notify_mail(struct tree *tree, uint32_t inbox);
 /* Notifies the kernel that the mail of the inbox, its record or its name changed. */

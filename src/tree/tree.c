@@ -26,22 +26,19 @@ void tree_set_listener(struct tree *tree, const struct tree_listener *listener)
     tree->listener = listener != NULL ? *listener : (struct tree_listener){.context = NULL};
 }
 
-static void inbox_changed(void *context, uint32_t inbox, enum store_change change)
+static void inbox_changed(void *context, uint32_t inbox, enum store_change change, const char *former_name)
 {
     struct tree *tree = context;
-    struct inbox_view view;
     uint64_t inboxes_ino = node_ino(NODE_INBOXES, 0);
     uint64_t maildirs_ino = node_ino(NODE_MAILDIRS, 0);
     if (tree->store == NULL)
         return;
 
-    bool is_there = change != STORE_REMOVED && store_get_inbox(tree->store, inbox, &view);
-    const char *old_name = inboxes_exchange_name(tree, inbox, is_there ? view.name : NULL);
-    if (old_name != NULL) {
-        notify_entry_gone(tree, inboxes_ino, old_name);
-        notify_entry_gone(tree, maildirs_ino, old_name);
+    if (former_name != NULL) {
+        notify_entry_gone(tree, inboxes_ino, former_name);
+        notify_entry_gone(tree, maildirs_ino, former_name);
     }
-    if (old_name != NULL || change != STORE_CHANGED) {
+    if (former_name != NULL || change != STORE_CHANGED) {
         notify_changed(tree, inboxes_ino);
         notify_changed(tree, maildirs_ino);
     }
@@ -68,6 +65,12 @@ static void notify_email_gone(struct tree *tree, const struct email_view *view)
     maildir_email_gone(tree, view->inbox, view->number);
 }
 
+static void notify_sent(struct tree *tree, uint32_t sent)
+{
+    notify_changed(tree, node_ino(NODE_SENT_RECORD, sent));
+    notify_changed(tree, items_folder_ino(OUTBOX_FOLDER_SENT));
+}
+
 static void email_changed(void *context, uint32_t email, enum store_change change)
 {
     struct tree *tree = context;
@@ -75,6 +78,10 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
     struct inbox_view inbox;
     if (tree->store == NULL || !store_get_email(tree->store, email, &view))
         return;
+    if (view.inbox == STORE_SENT) {
+        notify_sent(tree, email);
+        return;
+    }
 
     bool was_invalid = view.is_quarantined && change != STORE_MOVED;
     /* This comes first, since a notification of a name waits for the rename(2) that caused the change. */
@@ -96,15 +103,6 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
         notify_appeared(tree, "inboxes/%s/%s", inbox.name, view.name);
         maildir_email_appeared(tree, view.inbox, email);
     }
-}
-
-static void sent_changed(void *context, uint32_t sent, enum store_change change)
-{
-    struct tree *tree = context;
-    if (tree->store == NULL)
-        return;
-    notify_changed(tree, node_ino(NODE_SENT_RECORD, sent));
-    notify_changed(tree, items_folder_ino(OUTBOX_FOLDER_SENT));
 }
 
 /* An item appeared in sent/ or failed/. The kernel caches neither outbox/ nor attachments/, where a
@@ -133,7 +131,6 @@ struct store_listener tree_store_listener(struct tree *tree)
     return (struct store_listener){
         .inbox_changed = inbox_changed,
         .email_changed = email_changed,
-        .sent_changed = sent_changed,
         .abilities_changed = abilities_changed,
         .context = tree,
     };
@@ -171,12 +168,8 @@ int tree_new(const struct tree_config *config, struct tree **ret_tree, char **re
 
 void tree_attach(struct tree *tree, struct store *store, struct outbox *outbox)
 {
-    struct inbox_view view;
-    uint64_t position = 0;
     tree->store = store;
     tree->outbox = outbox;
-    while (store_list_inboxes(store, position, &view, &position, 1) == 1)
-        inboxes_exchange_name(tree, view.number, view.name);
 }
 
 void tree_free(struct tree *tree)

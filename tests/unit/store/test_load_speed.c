@@ -61,7 +61,7 @@ static void put(struct index *index, struct email_batch *batch, uint32_t inbox, 
     char key[40];
     char stem[80];
     char json[RECORD_BYTES + 1];
-    enum index_put outcome;
+    bool is_changed;
     snprintf(key, sizeof(key), "%08x-0000-4000-8000-00000000%04x", number * 2654435761U, number & 0xffff);
     snprintf(stem, sizeof(stem), "20261120T100000Z_a-subject-of-about-the-usual-len_%.8s", key);
     int len = snprintf(json, sizeof(json),
@@ -77,7 +77,7 @@ static void put(struct index *index, struct email_batch *batch, uint32_t inbox, 
                                   .json_len = RECORD_BYTES,
                                   .date_ms = number,
                                   .has_date = true};
-    assert_int_equal(index_put_email(index, batch, inbox, &record, &outcome), 0);
+    assert_int_equal(index_put_email(index, batch, inbox, &record, &is_changed), 0);
 }
 
 static void list_all(struct store *store, uint32_t emails)
