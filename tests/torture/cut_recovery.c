@@ -188,10 +188,6 @@ static int find_sender(void *context, const char *address, char **ret_address)
     return *ret_address == NULL ? -ENOMEM : 0;
 }
 
-static void ignore_move(void *context, const char *name, enum outbox_folder from, enum outbox_folder to)
-{
-}
-
 static void ignore_event(void *context, const struct event *event)
 {
 }
@@ -372,7 +368,6 @@ struct recovered *recover(const char *path, bool is_trusted, bool is_opened_agai
         .senders = {find_sender, NULL},
         .trusts_idempotency = is_trusted,
         .daily_limit = -1,
-        .listener = {ignore_move, NULL},
         .events = {ignore_event, NULL},
     };
     if (state_fd < 0) {
