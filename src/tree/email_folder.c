@@ -135,21 +135,22 @@ static const char *linked_text(const struct content_entry *entry)
     return suffix != NULL && strcmp(suffix, ".md") == 0 ? "prompt.md" : "body.txt";
 }
 
-static int write_target(struct tree *tree, uint32_t email, const struct content_entry *entry,
-                        const struct email_view *other, char *ret_target, size_t size)
+/* Return: 0; -ENOENT when the mount lacks the email; -ENAMETOOLONG. */
+static int write_target(struct tree *tree, const struct store_content *content,
+                        const struct content_entry *entry, char *ret_target, size_t size)
 {
     char name[NAME_MAX + 1];
     struct email_view self;
+    struct email_view other;
     struct inbox_view inbox;
-    node_email_folder_name(other, name, sizeof(name));
-    int len = -1;
-    if (store_get_email(tree->store, email, &self) && self.inbox == other->inbox)
-        len = snprintf(ret_target, size, "../../%s/%s", name, linked_text(entry));
-    else if (store_get_inbox(tree->store, other->inbox, &inbox))
-        len = snprintf(ret_target, size, "../../../%s/%s/%s", inbox.name, name, linked_text(entry));
-    if (len < 0)
+    if (!find_earlier(tree, content, entry, &other) || !store_get_email(tree->store, content->email, &self) ||
+        !store_get_inbox(tree->store, other.inbox, &inbox))
         return -ENOENT;
-    return (size_t)len < size ? 0 : -ENAMETOOLONG;
+    node_email_folder_name(&other, name, sizeof(name));
+    int len = self.inbox == other.inbox
+                  ? snprintf(ret_target, size, "../../%s/%s", name, linked_text(entry))
+                  : snprintf(ret_target, size, "../../../%s/%s/%s", inbox.name, name, linked_text(entry));
+    return len >= 0 && (size_t)len < size ? 0 : -ENAMETOOLONG;
 }
 
 /* Returns the entry of the content that the node shows; NULL for the nodes of a kind before EMAIL_NODE_TEXT.
@@ -187,23 +188,19 @@ static int fill_node(struct tree *tree, const struct tree_caller *caller, const 
 {
     const struct content_entry *entry = entry_of(content, node);
     char target[PATH_MAX] = "";
-    struct email_view other = {.number = 0};
     struct email_view view;
     int64_t date_ms = store_get_email(tree->store, node->email, &view) ? view.date_ms : 0;
-    uint64_t size = 0;
+    uint64_t size = entry != NULL ? entry->len : 0;
     int error = 0;
+    if (entry != NULL && entry->date_ms != 0)
+        date_ms = entry->date_ms;
     if (node->kind == EMAIL_NODE_LINK) {
-        if (find_earlier(tree, content, entry, &other))
-            write_target(tree, node->email, entry, &other, target, sizeof(target));
+        (void)write_target(tree, content, entry, target, sizeof(target));
         size = strlen(target);
-        date_ms = other.date_ms;
-    } else if (has_bytes(node) && caller != NULL) {
+    }
+    if (has_bytes(node) && caller != NULL)
         error = store_content_get_len(tree->store, node->email, entry != NULL ? entry->id : NULL,
                                       caller->cancel, &size);
-    } else if (entry != NULL && !has_bytes(node)) {
-        size = entry->len;
-        date_ms = entry->date_ms != 0 ? entry->date_ms : date_ms;
-    }
     fill(tree, node, size, date_ms, ret);
     if (has_bytes(node) && caller == NULL)
         ret->ino = 0;
@@ -211,30 +208,6 @@ static int fill_node(struct tree *tree, const struct tree_caller *caller, const 
 }
 
 /* ---------------------------------------------------------------- names */
-
-/* Returns true if the folder shows this entry of the content, with its node and name. */
-static bool find_shown(struct tree *tree, const struct store_content *content, enum email_node_kind folder,
-                       uint16_t index, struct email_node *ret_node, char *ret_name, size_t size)
-{
-    const struct content_entry *entry = &content->folder.entries[index];
-    struct email_view other;
-    if (entry->kind != node_kinds[folder].content)
-        return false;
-    *ret_node = (struct email_node){.email = content->email, .index = index};
-    snprintf(ret_name, size, "%s", entry->name);
-    if (folder != EMAIL_NODE_THREAD) {
-        ret_node->kind = folder == EMAIL_NODE_FOLDER ? EMAIL_NODE_TEXT : EMAIL_NODE_ATTACHMENT;
-        return true;
-    }
-    ret_node->kind = EMAIL_NODE_EARLIER;
-    if (find_earlier(tree, content, entry, &other)) {
-        ret_node->kind = EMAIL_NODE_LINK;
-        node_email_folder_name(&other, ret_name, size);
-        size_t len = strlen(ret_name);
-        snprintf(ret_name + len, size - len, "%s", strrchr(linked_text(entry), '.'));
-    }
-    return true;
-}
 
 /* Returns true if the email's folder shows `kind`: message.eml, attachments/ or thread/. */
 static bool shows_fixed(struct tree *tree, const struct store_content *content, enum email_node_kind kind)
@@ -253,25 +226,35 @@ static size_t count_positions(const struct store_content *content)
 }
 
 /* Finds the node at a position of a folder: first those of the content's entries, then message.eml,
- * attachments/ and thread/. Returns false if the folder shows none there. */
+ * attachments/ and thread/. Returns false if the folder shows none there. The name is borrowed. */
 static bool find_node_at(struct tree *tree, const struct store_content *content, enum email_node_kind folder,
-                         size_t position, struct email_node *ret_node, char ret_name[NAME_MAX + 1])
+                         size_t position, struct email_node *ret_node, const char **ret_name)
 {
-    if (position < content->folder.len)
-        return find_shown(tree, content, folder, (uint16_t)position, ret_node, ret_name, NAME_MAX + 1);
-    *ret_node = (struct email_node){
-        .email = content->email,
-        .kind = (enum email_node_kind)(position - content->folder.len + EMAIL_NODE_MESSAGE)};
-    snprintf(ret_name, NAME_MAX + 1, "%s", node_kinds[ret_node->kind].name);
-    return folder == EMAIL_NODE_FOLDER && shows_fixed(tree, content, ret_node->kind);
+    struct email_view other;
+    *ret_node = (struct email_node){.email = content->email};
+    if (position >= content->folder.len) {
+        ret_node->kind = (enum email_node_kind)(position - content->folder.len + EMAIL_NODE_MESSAGE);
+        *ret_name = node_kinds[ret_node->kind].name;
+        return folder == EMAIL_NODE_FOLDER && shows_fixed(tree, content, ret_node->kind);
+    }
+    const struct content_entry *entry = &content->folder.entries[position];
+    if (entry->kind != node_kinds[folder].content)
+        return false;
+    ret_node->index = (uint16_t)position;
+    ret_node->kind = folder == EMAIL_NODE_FOLDER                  ? EMAIL_NODE_TEXT
+                     : folder == EMAIL_NODE_ATTACHMENTS           ? EMAIL_NODE_ATTACHMENT
+                     : find_earlier(tree, content, entry, &other) ? EMAIL_NODE_LINK
+                                                                  : EMAIL_NODE_EARLIER;
+    *ret_name = entry->name;
+    return true;
 }
 
 static bool find_node(struct tree *tree, const struct store_content *content, enum email_node_kind folder,
                       const char *name, struct email_node *ret)
 {
-    char node_name[NAME_MAX + 1];
+    const char *node_name;
     for (size_t i = 0; i < count_positions(content); i++)
-        if (find_node_at(tree, content, folder, i, ret, node_name) && strcmp(node_name, name) == 0)
+        if (find_node_at(tree, content, folder, i, ret, &node_name) && strcmp(node_name, name) == 0)
             return true;
     return false;
 }
@@ -320,16 +303,10 @@ static int read_email_link(struct tree *tree, const struct tree_caller *caller, 
 {
     const struct email_node node = email_node_of(ino);
     _cleanup_(cleanup_content) struct store_content *content = NULL;
-    struct email_view other;
     if (node.kind != EMAIL_NODE_LINK)
         return -EINVAL;
     int error = get_content(tree, caller, &node, &content);
-    if (error != 0)
-        return error;
-    const struct content_entry *entry = entry_of(content, &node);
-    return find_earlier(tree, content, entry, &other)
-               ? write_target(tree, node.email, entry, &other, ret_target, size)
-               : -ENOENT;
+    return error != 0 ? error : write_target(tree, content, entry_of(content, &node), ret_target, size);
 }
 
 /* ---------------------------------------------------------------- listings */
@@ -358,11 +335,11 @@ static int read_email_folder(struct tree_dir *dir, uint64_t position)
 {
     const struct email_node folder = email_node_of(dir->ino);
     const struct store_content *content = dir->state;
-    char name[NAME_MAX + 1];
+    const char *name;
     struct email_node node;
     struct tree_entry entry;
     for (; position < count_positions(content); position++) {
-        if (!find_node_at(dir->base.tree, content, folder.kind, position, &node, name))
+        if (!find_node_at(dir->base.tree, content, folder.kind, position, &node, &name))
             continue;
         (void)fill_node(dir->base.tree, NULL, content, &node, &entry);
         if (!dir_put(dir, name, &entry, position + 1))
@@ -385,12 +362,7 @@ static int read_content(struct tree_handle *handle, size_t len, off_t offset, st
     const struct content_handle *content = (struct content_handle *)handle;
     if (content->bytes != NULL)
         return handle_read_text(content->bytes, content->len, len, offset, ret);
-    if (offset < 0)
-        return -EINVAL;
-    if ((uint64_t)offset >= content->len)
-        return 0;
-    uint64_t left = content->len - (uint64_t)offset;
-    return handle_read_file(content->content->bytes.fd, MIN(len, left), offset, ret);
+    return handle_read_file(content->content->bytes.fd, len, offset, ret);
 }
 
 static void release_content(struct tree_handle *handle)

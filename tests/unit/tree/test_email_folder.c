@@ -26,7 +26,8 @@ static void put_content(struct tree_fixture *fixture)
         "\"attachments\":[{\"id\":\"a1\",\"filename\":\"r.pdf\"}]}");
     fake_service_set_content(fixture->fake, "4d81d4dd-0d44",
                              "{\"id\":\"4d81d4dd-0d44\",\"plain_text\":\"Hi.\\n\",\"previous_emails\":["
-                             "{\"id\":\"3c90c3cc-0d44\",\"subject\":\"Hello\",\"prompt\":\"# Hello\"},"
+                             "{\"id\":\"3c90c3cc-0d44\",\"subject\":\"Hello\",\"prompt\":\"# Hello\","
+                             "\"date\":\"2026-11-20T10:00:00Z\"},"
                              "{\"id\":\"gone\",\"subject\":\"Gone\",\"prompt\":\"# Gone\"}]}");
     fake_service_set_bytes(fixture->fake, "3c90c3cc-0d44", NULL, "raw", 3);
     fake_service_set_bytes(fixture->fake, "4d81d4dd-0d44", NULL, "raw reply", 9);
