@@ -29,7 +29,6 @@
 enum {
     LOADED_MAX_BYTES = 8 * 1024 * 1024,         /* all texts in contents.loaded */
     CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* one attachment or raw message */
-    HEAD_MAX_BYTES = 16 * 1024 * 1024,
 
     READER_WAIT_MS = 30 * 1000,
     READER_TRANSFERS_MAX = 16,
@@ -626,14 +625,6 @@ int store_content_get_len(struct store *store, uint32_t email, const char *attac
     if (error == 0)
         *ret_len = content->bytes.len;
     return error;
-}
-
-int store_content_read_head(const struct store_content *content, struct email_head *ret_head)
-{
-    const struct content_entry *entry = content_folder_find(&content->folder, CONTENT_HEAD, "");
-    if (entry == NULL || entry->len > HEAD_MAX_BYTES)
-        return -EIO;
-    return email_head_read(entry->bytes, entry->len, ret_head) == 0 ? 0 : -EIO;
 }
 
 /* ---------------------------------------------------------------- the probe */

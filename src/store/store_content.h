@@ -21,7 +21,6 @@
 #include <stdatomic.h>
 
 #include "mail/content_folder.h"
-#include "mail/email_head.h"
 #include "store/content_cache.h"
 #include "store/store.h"
 
@@ -50,10 +49,6 @@ int store_content_get_len(struct store *store, uint32_t email, const char *attac
                           struct cancel *cancel, uint64_t *ret_len);
 /* NULL-safe. */
 void store_content_unref(struct store_content *content);
-
-/* Reads the headers that a reply needs; texts and attachments are left empty. The caller releases `ret_head`.
- * Return: 0; -EIO when the content has no headers or they cannot be read. */
-int store_content_read_head(const struct store_content *content, struct email_head *ret_head);
 
 /* ---------------------------------------------------------------- internal to the store */
 

@@ -11,6 +11,7 @@
 
 #include "base/cleanup.h"
 #include "mail/draft.h"
+#include "mail/email_head.h"
 #include "mail/reply.h"
 #include "store/store_content.h"
 #include "tree/node.h"
@@ -123,7 +124,9 @@ static int prepare_answer(struct answer *answer, const struct tree_caller *calle
     int error = store_content_get(store, email, caller->cancel, &content);
     if (error != 0)
         return error;
-    error = store_content_read_head(content, &head);
+    const struct content_entry *entry = content_folder_find(&content->folder, CONTENT_HEAD, "");
+    if (entry == NULL || email_head_read(entry->bytes, entry->len, &head) != 0)
+        error = -EIO;
     store_content_unref(content);
     if (error != 0)
         return error;
