@@ -64,39 +64,29 @@ int search_index_match(struct connection *reader, const char *term, int64_t emai
 
 /* ---------------------------------------------------------------- indexing */
 
-/* Sets *ret_indexed to the last indexed message, and *ret_last to the last message of the next batch; to the
- * same message as *ret_indexed if all are indexed. */
-static int find_batch(struct connection *reader, int64_t *ret_indexed, int64_t *ret_last)
+/* Finds the last indexed message, and the last of the next batch (0 if all messages are indexed). */
+static int find_batch(struct database *database, int64_t ret_messages[2])
 {
-    _cleanup_statement_ struct statement statement = {0};
-    int error =
-        query_integers(reader, ret_indexed, 1, "SELECT value FROM settings WHERE name = 'indexed'", "");
-    if (error == 0)
-        error =
-            query_begin(reader, &statement,
-                        "SELECT seq, length(search_text) FROM messages WHERE seq > ? ORDER BY seq LIMIT ?",
-                        "ii", *ret_indexed, (int64_t)BATCH_MESSAGES);
-    *ret_last = *ret_indexed;
-    int64_t characters = 0;
-    int step = 0;
-    while (error == 0 && characters < BATCH_CHARACTERS && (step = query_step(statement.row)) > 0) {
-        *ret_last = sqlite3_column_int64(statement.row, 0);
-        characters += sqlite3_column_int64(statement.row, 1);
-    }
-    return error != 0 ? error : step < 0 ? step : 0;
+    _cleanup_reader_ struct connection *reader = NULL;
+    int error = database_take_reader(database, &reader);
+    if (error != 0)
+        return error;
+    return query_integers(reader, ret_messages, 2,
+                          "WITH indexed AS (SELECT value FROM settings WHERE name = 'indexed'),"
+                          " next AS (SELECT seq, length(search_text) AS len FROM messages"
+                          " WHERE seq > (SELECT value FROM indexed) ORDER BY seq LIMIT ?1),"
+                          " counted AS (SELECT seq, sum(len) OVER (ORDER BY seq) - len AS before FROM next)"
+                          " SELECT value, (SELECT max(seq) FROM counted WHERE before < ?2) FROM indexed",
+                          "ii", (int64_t)BATCH_MESSAGES, (int64_t)BATCH_CHARACTERS);
 }
 
 /* Return: 0; -ENOENT if all messages are indexed; -errno. */
 static int index_batch(struct database *database)
 {
     struct connection *connection = NULL;
-    int64_t indexed = 0, last = 0;
-    int error = database_begin_read(database, &connection);
-    if (error != 0)
-        return error;
-    error = find_batch(connection, &indexed, &last);
-    database_return_reader(connection);
-    if (error == 0 && indexed == last)
+    int64_t messages[2];
+    int error = find_batch(database, messages);
+    if (error == 0 && messages[1] == 0)
         error = -ENOENT;
     if (error == 0)
         error = database_begin_write(database, &connection);
@@ -105,9 +95,10 @@ static int index_batch(struct database *database)
     error = query_execute(connection,
                           "INSERT INTO trigrams (rowid, text) SELECT seq, iif(length(search_text) > ?3, ?4,"
                           " search_text) FROM messages WHERE seq > ?1 AND seq <= ?2",
-                          "iiis", indexed, last, (int64_t)TEXT_MAX_CHARACTERS, TOO_LONG);
+                          "iiis", messages[0], messages[1], (int64_t)TEXT_MAX_CHARACTERS, TOO_LONG);
     if (error == 0)
-        error = query_execute(connection, "UPDATE settings SET value = ? WHERE name = 'indexed'", "i", last);
+        error = query_execute(connection, "UPDATE settings SET value = ? WHERE name = 'indexed'", "i",
+                              messages[1]);
     return database_end_write(database, error);
 }
 
