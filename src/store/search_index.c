@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <glib.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "base/character.h"
 #include "base/cleanup.h"
@@ -37,14 +36,6 @@ int search_index_remove(struct connection *connection, uint32_t email)
 int search_index_add_pending_content(struct connection *connection, uint32_t email,
                                      const struct content_folder *folder)
 {
-    int64_t is_known = 0;
-    int error =
-        query_integers(connection, &is_known, 1,
-                       "SELECT EXISTS (SELECT 1 FROM search_pending WHERE number = ?1 AND attached NOT NULL)"
-                       " OR EXISTS (SELECT 1 FROM search WHERE rowid = ?1 AND attached <> ?2)",
-                       "is", (int64_t)email, attached_unknown);
-    if (error != 0 || is_known != 0)
-        return error;
     /* Names come before the body, which may be cut. */
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * SEARCH_BODY_MAX_BYTES);
     for (size_t i = 0; i < folder->len; i++)
@@ -54,13 +45,13 @@ int search_index_add_pending_content(struct connection *connection, uint32_t ema
     const struct content_entry *body = content_folder_find(folder, CONTENT_TEXT, "body.txt");
     if (body != NULL)
         strbuf_append(&text, body->bytes, MIN(body->len, (size_t)SEARCH_BODY_MAX_BYTES));
-    /* The text is cut at a NUL, and at the last whole character within the bound. */
     size_t len = character_cut(strbuf_str(&text), text.len, SEARCH_BODY_MAX_BYTES);
-    _cleanup_free_ char *indexed = strndup(strbuf_str(&text), len);
-    if (indexed == NULL)
-        return -ENOMEM;
-    return query_execute(connection, "INSERT OR REPLACE INTO search_pending VALUES (?, ?, ?)", "iss",
-                         (int64_t)email, attached, indexed);
+    return query_execute(
+        connection,
+        "INSERT OR REPLACE INTO search_pending SELECT ?1, ?2, CAST(?3 AS TEXT) WHERE NOT EXISTS"
+        " (SELECT 1 FROM search_pending WHERE number = ?1 AND attached NOT NULL) AND NOT EXISTS"
+        " (SELECT 1 FROM search WHERE rowid = ?1 AND attached <> ?4)",
+        "isbs", (int64_t)email, attached, (const void *)strbuf_str(&text), len, attached_unknown);
 }
 
 /* ---------------------------------------------------------------- indexing */

@@ -29,7 +29,7 @@ int search_index_add_pending(struct connection *connection, uint32_t email);
 int search_index_remove(struct connection *connection, uint32_t email);
 
 /* Adds, in a turn, an email with its body and the names of its attachments, unless the index has them.
- * Return: 0; -errno of SQLite; -ENOMEM. */
+ * Return: 0; -errno of SQLite. */
 int search_index_add_pending_content(struct connection *connection, uint32_t email,
                                      const struct content_folder *folder);
 
