@@ -297,7 +297,7 @@ static void scan_item(const char *text, struct list_item *ret)
 
 /* Appends a name as it was written, with one blank in place of each gap. *ret_has_at is true if the name has
  * an "@" outside quotes. Returns the number of words. */
-static unsigned int read_phrase(const char *start, const char *end, struct strbuf *text, bool *ret_has_at)
+static unsigned int read_phrase(const char *start, const char *end, GString *text, bool *ret_has_at)
 {
     bool is_after_gap = false;
     bool is_after_word = false;
@@ -311,10 +311,10 @@ static unsigned int read_phrase(const char *start, const char *end, struct strbu
             continue;
         }
         if (is_after_gap && words > 0)
-            strbuf_append_char(text, ' ');
+            g_string_append_c(text, ' ');
         words += is_after_gap || !is_after_word;
         c = skip_token(c);
-        strbuf_append(text, token, (size_t)(c - token));
+        g_string_append_len(text, token, c - token);
         *ret_has_at = *ret_has_at || *token == '@';
         is_after_gap = false;
         is_after_word = true;
@@ -322,21 +322,21 @@ static unsigned int read_phrase(const char *start, const char *end, struct strbu
     return words;
 }
 
-/* Reads the text of a comment at `start`, if there is one. */
-static int read_comment(const char *start, const char *end, char **ret_text)
+/* Returns the text of a comment at `start` (the caller frees); NULL if there is none. */
+static char *read_comment(const char *start, const char *end)
 {
     const char *c = start;
     while (c < end && character_is_blank(*c))
         c++;
     if (c == end || *c != '(')
-        return 0;
+        return NULL;
     const char *closing = header_text_skip_comment(c) - 1;
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT((size_t)(end - c));
+    g_autoptr(GString) text = g_string_new(NULL);
     for (c++; c < closing; c++) {
         c += *c == '\\' && c + 1 < closing;
-        strbuf_append_char(&text, *c);
+        g_string_append_c(text, *c);
     }
-    return text.error != 0 ? text.error : header_text_decode(strbuf_str(&text), text.len, ret_text);
+    return header_text_decode(text->str, text->len);
 }
 
 struct list_reading {
@@ -372,34 +372,30 @@ static const char *skip_route(const char *c)
 static int read_bracketed_item(struct list_reading *reading, const struct list_item *item)
 {
     _cleanup_strbuf_ struct strbuf address = STRBUF_INIT(ADDRESS_MAX_BYTES);
-    _cleanup_strbuf_ struct strbuf phrase = STRBUF_INIT(SIZE_MAX / 2);
-    _cleanup_free_ char *name = NULL;
+    g_autoptr(GString) phrase = g_string_new(NULL);
     bool has_at = false;
     const char *end = read_address(skip_route(item->opening + 1), reading->domain, &address);
     if (end == NULL || skip_gap(end) != item->closing - 1 || skip_gap(item->closing) != item->end)
         return -EBADMSG;
-    unsigned int words = read_phrase(item->start, item->opening, &phrase, &has_at);
+    unsigned int words = read_phrase(item->start, item->opening, phrase, &has_at);
     /* "a@x.example Bob <b@x.example>" may lack a comma. */
     if (has_at && words > 1)
         return -EBADMSG;
-    int error = phrase.error;
-    if (error == 0)
-        error = words > 0 ? header_text_decode_phrase(phrase.data, phrase.len, &name)
-                          : read_comment(item->closing, item->end, &name);
-    return error != 0 ? error : append_found(reading, &address, name);
+    g_autofree char *name = words > 0 ? header_text_decode_phrase(phrase->str, phrase->len)
+                                      : read_comment(item->closing, item->end);
+    return append_found(reading, &address, name);
 }
 
 static int read_bare_item(struct list_reading *reading, const struct list_item *item)
 {
     _cleanup_strbuf_ struct strbuf address = STRBUF_INIT(ADDRESS_MAX_BYTES);
-    _cleanup_free_ char *name = NULL;
     if (skip_gap(item->start) == item->end)
         return 0;
     const char *end = read_address(item->start, reading->domain, &address);
     if (end == NULL || skip_gap(end) != item->end)
         return -EBADMSG;
-    int error = read_comment(end, item->end, &name);
-    return error != 0 ? error : append_found(reading, &address, name);
+    g_autofree char *name = read_comment(end, item->end);
+    return append_found(reading, &address, name);
 }
 
 /* Returns true if a later ";" can end a group that begins with this item. */
@@ -418,12 +414,12 @@ static bool has_closing_semicolon(struct list_reading *reading, const struct lis
 /* Takes "name:". A group must have a name, and cannot contain a group. */
 static bool begin_group(struct list_reading *reading, const struct list_item *item)
 {
-    _cleanup_strbuf_ struct strbuf phrase = STRBUF_INIT(SIZE_MAX / 2);
+    g_autoptr(GString) phrase = g_string_new(NULL);
     bool has_at = false;
     if (*item->end != ':' || item->is_damaged || reading->is_in_group || item->opening != NULL ||
         !has_closing_semicolon(reading, item))
         return false;
-    reading->is_in_group = read_phrase(item->start, item->end, &phrase, &has_at) > 0 && !has_at;
+    reading->is_in_group = read_phrase(item->start, item->end, phrase, &has_at) > 0 && !has_at;
     return reading->is_in_group;
 }
 
@@ -475,10 +471,8 @@ int address_list_parse(struct address_list *list, const char *text, const char *
     return read_items(&reading, text, NULL, ret_refused);
 }
 
-int address_list_parse_each(struct address_list *list, const char *text, GPtrArray *others)
+void address_list_parse_each(struct address_list *list, const char *text, GPtrArray *others)
 {
     struct list_reading reading = {.list = list, .left = ADDRESS_LIST_MAX - list->len - others->len};
-    int error = read_items(&reading, text, others, NULL);
-    bool is_full = reading.left == 0 && (error == -EMSGSIZE || error == -EBADMSG);
-    return is_full ? 0 : error;
+    read_items(&reading, text, others, NULL);
 }

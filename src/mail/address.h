@@ -59,14 +59,14 @@ int address_list_append(struct address_list *list, const char *address, const ch
  * ("a@x.example <b@x.example>"). Groups are flattened. The name of "a@x.example (Ann)" is Ann. An ambiguous
  * text is refused. A local part alone is completed with "@" and `domain`, which is not checked; it is refused
  * if `domain` is NULL. Return: 0; -EBADMSG if some part is not an address; -EMSGSIZE for more than
- * ADDRESS_LIST_MAX addresses; -ENOMEM. `list` changes only on success. On -EBADMSG, *ret_refused is that
- * part, unfolded (the caller frees; NULL when out of memory). `ret_refused` may be NULL. */
+ * ADDRESS_LIST_MAX addresses. `list` changes only on success. On -EBADMSG, *ret_refused is that part,
+ * unfolded (the caller frees; NULL when out of memory). `ret_refused` may be NULL. */
 int address_list_parse(struct address_list *list, const char *text, const char *domain, char **ret_refused);
 
 /* Appends the addresses that can be read, and appends the unchanged text of each other item, with the ";"
- * after it, if any, to `others`, whose free function is g_free(). Stops without an error when both have
- * ADDRESS_LIST_MAX items together. Return: 0 or -ENOMEM. */
-int address_list_parse_each(struct address_list *list, const char *text, GPtrArray *others);
+ * after it, if any, to `others`, whose free function is g_free(). Stops when both have ADDRESS_LIST_MAX items
+ * together. */
+void address_list_parse_each(struct address_list *list, const char *text, GPtrArray *others);
 
 /* Compares two addresses without regard to the case of ASCII letters, in both parts. */
 bool address_equals(const char *one, const char *other);

@@ -5,7 +5,6 @@
 #include "mail/charset.h"
 
 #include <errno.h>
-#include <glib.h>
 #include <iconv.h>
 #include <pthread.h>
 #include <stdbool.h>
@@ -129,26 +128,26 @@ static bool is_utf8(const char *bytes, size_t len)
 }
 
 /* Appends UTF-8, with U+FFFD for each invalid byte. */
-static void append_mended(struct strbuf *text, const char *bytes, size_t len)
+static void append_mended(GString *text, const char *bytes, size_t len)
 {
     for (size_t i = 0; i < len;) {
         struct character c = character_at(bytes + i, len - i);
         if (c.kind == CHARACTER_INVALID)
-            strbuf_append_str(text, REPLACEMENT);
+            g_string_append(text, REPLACEMENT);
         else
-            strbuf_append(text, bytes + i, c.len);
+            g_string_append_len(text, bytes + i, c.len);
         i += c.len;
     }
 }
 
-/* Converts bytes by iconv. Return: as charset_append_utf8(); -EILSEQ also if iconv lacks the charset. */
-static int append_converted(struct strbuf *text, const char *name, const char *bytes, size_t len,
-                            enum charset_damage damage)
+/* Converts bytes by iconv. Returns false if the bytes are refused, or if iconv lacks the charset. */
+static bool append_converted(GString *text, const char *name, const char *bytes, size_t len,
+                             enum charset_damage damage)
 {
     LOCK_GUARD(&charsets_lock);
     iconv_t charset = find_charset_locked(name);
     if (charset == (iconv_t)-1)
-        return -EILSEQ;
+        return false;
 
     /* To WHATWG, bytes that a windows charset leaves undefined are control characters, as in iso-8859-1. */
     bool is_windows = g_str_has_prefix(name, "CP125");
@@ -156,7 +155,7 @@ static int append_converted(struct strbuf *text, const char *name, const char *b
     char *in = (char *)bytes; /* iconv does not write to its input */
     bool is_ended = false;
     bool is_refused = false;
-    while (!is_ended && !is_refused && text->error == 0) {
+    while (!is_ended && !is_refused) {
         char piece[PIECE_BYTES];
         char *out = piece;
         size_t out_len = sizeof(piece);
@@ -169,41 +168,43 @@ static int append_converted(struct strbuf *text, const char *name, const char *b
         is_refused = damage == CHARSET_REFUSE && ((is_damaged && !is_control) || !is_valid);
         append_mended(text, piece, sizeof(piece) - out_len);
         if (is_control)
-            strbuf_append(text, (char[]){'\xc2', *in}, 2);
+            g_string_append_len(text, (char[]){'\xc2', *in}, 2);
         else if (is_damaged)
-            strbuf_append_str(text, REPLACEMENT);
+            g_string_append(text, REPLACEMENT);
         in += is_damaged;
         len -= is_damaged;
     }
     if (is_refused)
-        strbuf_truncate(text, len_before);
-    return is_refused ? -EILSEQ : text->error;
+        g_string_truncate(text, len_before);
+    return !is_refused;
 }
 
-int charset_append_utf8(struct strbuf *text, const char *label, size_t label_len, const char *bytes,
-                        size_t len, enum charset_damage damage)
+bool charset_append_utf8(GString *text, const char *label, size_t label_len, const char *bytes, size_t len,
+                         enum charset_damage damage)
 {
     char copy[LABEL_MAX_BYTES + 1];
     const char *name = label_len == 0 ? "US-ASCII" : find_iconv_name(label, label_len, copy);
     bool is_ascii = name != NULL && strcmp(name, "US-ASCII") == 0;
     bool is_converted = name != NULL && !is_ascii && strcmp(name, "UTF-8") != 0;
-    if (is_converted && append_converted(text, name, bytes, len, CHARSET_REFUSE) != -EILSEQ)
-        return text->error;
+    if (is_converted && append_converted(text, name, bytes, len, CHARSET_REFUSE))
+        return true;
     /* ISO 2022 and HZ (RFC 1843) write characters as ASCII after ESC, SO or "~{", so damaged text in these
      * charsets passes for UTF-8. */
     if (damage == CHARSET_REFUSE && is_converted &&
         (memchr(bytes, '\x1b', len) != NULL || memchr(bytes, '\x0e', len) != NULL ||
          (strcmp(name, "HZ") == 0 && memmem(bytes, len, "~{", 2) != NULL)))
-        return -EILSEQ;
-    if (is_utf8(bytes, len))
-        return strbuf_append(text, bytes, len);
+        return false;
+    if (is_utf8(bytes, len)) {
+        g_string_append_len(text, bytes, (gssize)len);
+        return true;
+    }
     if (damage == CHARSET_REFUSE && !is_ascii)
-        return -EILSEQ;
-    if (is_converted && append_converted(text, name, bytes, len, CHARSET_REPLACE) != -EILSEQ)
-        return text->error;
+        return false;
+    if (is_converted && append_converted(text, name, bytes, len, CHARSET_REPLACE))
+        return true;
     if (name != NULL && !is_ascii && !is_converted)
         append_mended(text, bytes, len);
     else
         append_converted(text, "CP1252", bytes, len, CHARSET_REPLACE);
-    return text->error;
+    return true;
 }

@@ -9,13 +9,13 @@
 #ifndef INBOXFS_MAIL_CHARSET_H
 #define INBOXFS_MAIL_CHARSET_H
 
+#include <glib.h>
+#include <stdbool.h>
 #include <stddef.h>
-
-#include "base/strbuf.h"
 
 /* The treatment of bytes that are valid neither in their charset nor in UTF-8. */
 enum charset_damage {
-    CHARSET_REFUSE,  /* append nothing, and return -EILSEQ */
+    CHARSET_REFUSE,  /* append nothing, and return false */
     CHARSET_REPLACE, /* append U+FFFD for each; if the charset is unknown, read the text as windows-1252 */
 };
 
@@ -23,8 +23,8 @@ enum charset_damage {
  * are appended unchanged if they are valid UTF-8. CHARSET_REFUSE also refuses damaged ISO 2022 and HZ, whose
  * bytes are always valid UTF-8. Without a label (`label_len` is 0) and for US-ASCII, the bytes are read as
  * UTF-8 if they are valid, else as windows-1252, in which all bytes are text. The label need not end at a
- * NUL. Return: 0; -EILSEQ for refused bytes; the buffer's error. */
-int charset_append_utf8(struct strbuf *text, const char *label, size_t label_len, const char *bytes,
-                        size_t len, enum charset_damage damage);
+ * NUL. Returns false if the bytes are refused. */
+bool charset_append_utf8(GString *text, const char *label, size_t label_len, const char *bytes, size_t len,
+                         enum charset_damage damage);
 
 #endif

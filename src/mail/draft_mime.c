@@ -53,14 +53,11 @@ enum {
 
 static int read_text_header(struct draft_reading *reading, const char *name, const char *raw, void *target)
 {
-    _cleanup_free_ char *text = NULL;
-    int error = header_text_decode(raw, strlen(raw), &text);
-    if (error != 0)
-        return error;
+    g_autofree char *text = header_text_decode(raw, strlen(raw));
     if (!address_name_is_valid(text))
         return reason_give(reading->ret_reason, -EBADMSG, "%s: holds a control character", name);
     g_free(*(char **)target);
-    *(char **)target = TAKE_PTR(text);
+    *(char **)target = g_steal_pointer(&text);
     return 0;
 }
 
@@ -68,7 +65,7 @@ static int read_attach_header(struct draft_reading *reading, const char *name, c
 {
     _cleanup_free_ char *file = NULL;
     int error = read_text_header(reading, name, raw, &file);
-    if (error != 0 || file == NULL)
+    if (error != 0)
         return error;
     if (!file_name_is_valid(file))
         return reason_give(reading->ret_reason, -EBADMSG,
@@ -102,7 +99,7 @@ static int read_ids_header(struct draft_reading *reading, const char *name, cons
 {
     g_auto(GStrv) ids = message_id_list(raw, strlen(raw));
     GPtrArray *list = *(GPtrArray **)target;
-    for (size_t i = 0; ids != NULL && ids[i] != NULL; i++) {
+    for (size_t i = 0; ids[i] != NULL; i++) {
         bool is_full = list->len == DRAFT_MESSAGE_IDS_MAX;
         if (is_full && list == reading->in_reply_to)
             break;
@@ -110,7 +107,7 @@ static int read_ids_header(struct draft_reading *reading, const char *name, cons
             g_ptr_array_remove_index(list, 0);
         g_ptr_array_add(list, g_strdup(ids[i]));
     }
-    return ids != NULL ? 0 : -ENOMEM;
+    return 0;
 }
 
 enum header_trait {
@@ -313,46 +310,39 @@ static bool is_incomplete_message(const struct mime_entity *part)
 }
 
 /* Notes the properties of a part that an attachment of the service cannot have. */
-static int note_attachment(struct draft_reading *reading, const struct mime_entity *part, const char *name)
+static void note_attachment(struct draft_reading *reading, const struct mime_entity *part, const char *name)
 {
     if (is_incomplete_message(part))
         note_not_carried(reading, "what the type of %s, %s, says besides", name, part->type);
     if (!mime_has_type(part, "text/"))
-        return 0;
-    int is_file = mime_is_file(part);
-    if (is_file == 0)
+        return;
+    if (!mime_is_file(part)) {
         note_not_carried(reading, "%s as a text of the message: it is attached, as %s", part->type, name);
-    if (is_file <= 0)
-        return is_file;
-    _cleanup_free_ char *charset = NULL;
-    int error = mime_read_parameter(part->header, "Content-Type", "charset", &charset);
+        return;
+    }
+    g_autofree char *charset = mime_read_parameter(part->header, "Content-Type", "charset");
     if (charset != NULL && strcasecmp(charset, "utf-8") != 0 && strcasecmp(charset, "us-ascii") != 0)
         note_not_carried(reading, "the charset of %s, %.40s", name, charset);
-    return error;
 }
 
 static int read_attachment(struct draft_reading *reading, const struct mime_entity *part)
 {
     if (reading->parts->len >= ATTACHMENTS_MAX)
         return reason_give(reading->ret_reason, -EMSGSIZE, "more than %d attachments", ATTACHMENTS_MAX);
-    _cleanup_free_ char *name = NULL;
     _cleanup_free_ char *damage = NULL;
     struct draft_part draft_part = {0};
-    int error = mime_name_file(part, reading->parts->len + 1, &name);
-    if (error != 0)
-        return error;
-    error = mime_decode(part, &draft_part.bytes, &draft_part.len, &damage);
-    if (error != 0)
-        return error == -EBADMSG ? refuse_part(reading, part, "%s", damage) : error;
+    if (mime_decode(part, &draft_part.bytes, &draft_part.len, &damage) != 0)
+        return refuse_part(reading, part, "%s", damage);
     struct span content_id = mime_find_field(part->header, "Content-ID");
-    draft_part.name = g_strdup(name);
+    draft_part.name = mime_name_file(part, reading->parts->len + 1);
     draft_part.content_type = g_strdup(part->type);
     draft_part.content_id = message_id_first(content_id.bytes, content_id.len);
     struct span bare_id = mime_first_token(content_id);
     if (draft_part.content_id == NULL && bare_id.len > 0)
         draft_part.content_id = g_strndup(bare_id.bytes, bare_id.len);
     g_array_append_val(reading->parts, draft_part);
-    return note_attachment(reading, part, name);
+    note_attachment(reading, part, draft_part.name);
+    return 0;
 }
 
 static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_role role)
@@ -363,11 +353,11 @@ static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
     if (role == MIME_ATTACHMENT)
         return read_attachment(reading, leaf);
     _cleanup_free_ char *damage = NULL;
-    _cleanup_free_ char *text = NULL;
-    int error = mime_decode_text(leaf, &text, &damage);
-    if (error != 0)
-        return error == -EBADMSG ? refuse_part(reading, leaf, "%s", damage) : error;
-    return mime_texts_add(&reading->texts, leaf, role, text);
+    g_autofree char *text = NULL;
+    if (mime_decode_text(leaf, &text, &damage) != 0)
+        return refuse_part(reading, leaf, "%s", damage);
+    mime_texts_add(&reading->texts, leaf, role, text);
+    return 0;
 }
 
 /* Checks the header section of a part. draft_read_mime() has checked that of the message. */

@@ -10,7 +10,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "mail/header_text.h"
 
 enum {
@@ -63,11 +62,9 @@ int header_date_parse(const char *value, size_t len, int64_t *ret_ms)
 {
     static GOnce once = G_ONCE_INIT;
     const GRegex *pattern = g_once(&once, compile_time_pattern, NULL);
-    _cleanup_free_ char *date = NULL;
     if (len > HEADER_DATE_MAX_BYTES)
         return -EBADMSG;
-    if (header_text_decode(value, len, &date) != 0)
-        return -ENOMEM;
+    g_autofree char *date = header_text_decode(value, len);
     date[strcspn(date, "(")] = '\0'; /* a comment such as "(CET)" */
     g_autoptr(GMatchInfo) match = NULL;
     int64_t time_ms = 0;

@@ -5,7 +5,6 @@
  */
 #include "mail/header_text.h"
 
-#include <errno.h>
 #include <glib.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -13,13 +12,11 @@
 #include <string.h>
 
 #include "base/character.h"
-#include "base/strbuf.h"
 #include "mail/charset.h"
 
 enum {
     CHARSET_MAX_BYTES = 60, /* length of the charset of an encoded word, with its language */
     PIECES_MAX = 100,       /* pieces of a parameter that are read */
-    GROWTH_MAX = 16,        /* maximum bytes of text from one byte of a header */
 };
 
 struct encoded_word {
@@ -32,17 +29,11 @@ struct encoded_word {
 };
 
 struct decoding {
-    struct strbuf text;
-    struct strbuf bytes; /* decoded from neighbouring encoded words of one charset */
+    GString *text;
+    GString *bytes;      /* decoded from neighbouring encoded words of one charset */
     const char *charset; /* charset of `bytes`; NULL if there are no bytes */
     size_t charset_len;
 };
-
-static void decoding_release(struct decoding *decoding)
-{
-    strbuf_release(&decoding->text);
-    strbuf_release(&decoding->bytes);
-}
 
 static bool is_token(const char *text, size_t len)
 {
@@ -83,23 +74,23 @@ static bool read_word(const char *start, const char *end, bool *has_no_end, stru
 }
 
 /* Decodes bytes that are written as an escape character and two hexadecimal digits. */
-static void append_escaped(struct strbuf *bytes, const char *text, size_t len, char escape)
+static void append_escaped(GString *bytes, const char *text, size_t len, char escape)
 {
     for (size_t i = 0; i < len; i++) {
         bool is_escaped = text[i] == escape && len - i > 2 && g_ascii_isxdigit(text[i + 1]) &&
                           g_ascii_isxdigit(text[i + 2]);
         if (is_escaped) {
             int byte = g_ascii_xdigit_value(text[i + 1]) << 4 | g_ascii_xdigit_value(text[i + 2]);
-            strbuf_append_char(bytes, (char)byte);
+            g_string_append_c(bytes, (char)byte);
             i += 2;
         } else {
-            strbuf_append_char(bytes, text[i] == '_' && escape == '=' ? ' ' : text[i]);
+            g_string_append_c(bytes, text[i] == '_' && escape == '=' ? ' ' : text[i]);
         }
     }
 }
 
 /* Decodes base64. Padding in the middle begins a new group of four; at the end it may be missing. */
-static void append_base64(struct strbuf *bytes, const char *text, size_t len)
+static void append_base64(GString *bytes, const char *text, size_t len)
 {
     int state = 0;
     guint save = 0;
@@ -108,16 +99,16 @@ static void append_base64(struct strbuf *bytes, const char *text, size_t len)
     size_t digits = (size_t)abs(state); /* number in the last group; `state` is negative if it has padding */
     if (digits >= 2)
         decoded_len += g_base64_decode_step("==", 4 - digits, decoded + decoded_len, &state, &save);
-    strbuf_append(bytes, decoded, decoded_len);
+    g_string_append_len(bytes, (const char *)decoded, (gssize)decoded_len);
 }
 
 static void append_words(struct decoding *decoding)
 {
     if (decoding->charset != NULL)
-        charset_append_utf8(&decoding->text, decoding->charset, decoding->charset_len,
-                            strbuf_str(&decoding->bytes), decoding->bytes.len, CHARSET_REPLACE);
+        charset_append_utf8(decoding->text, decoding->charset, decoding->charset_len, decoding->bytes->str,
+                            decoding->bytes->len, CHARSET_REPLACE);
     decoding->charset = NULL;
-    strbuf_clear(&decoding->bytes);
+    g_string_truncate(decoding->bytes, 0);
 }
 
 /* Appends the text before, between or after encoded words. Drops text between two words if it is blank. */
@@ -130,28 +121,21 @@ static void append_plain(struct decoding *decoding, const char *start, const cha
     if (is_before_word && spaces == len && decoding->charset != NULL)
         return;
     append_words(decoding);
-    charset_append_utf8(&decoding->text, NULL, 0, start, len, CHARSET_REPLACE);
+    charset_append_utf8(decoding->text, NULL, 0, start, len, CHARSET_REPLACE);
 }
 
-static int take_text(struct strbuf *text, char **ret_text)
+static char *take_text(GString *text)
 {
     for (size_t i = 0; i < text->len; i++)
-        if (text->data[i] == '\t' || text->data[i] == '\0')
-            text->data[i] = ' ';
-    char *taken = strbuf_take(text, NULL);
-    if (taken == NULL)
-        return -ENOMEM;
-    *ret_text = taken;
-    return 0;
+        if (text->str[i] == '\t' || text->str[i] == '\0')
+            text->str[i] = ' ';
+    return g_string_free(text, false);
 }
 
-static int decode_words(const char *plain, size_t len, char **ret_text)
+static char *decode_words(const char *plain, size_t len)
 {
-    size_t max_bytes = GROWTH_MAX * (len + 1);
-    __attribute__((cleanup(decoding_release))) struct decoding decoding = {
-        .text = STRBUF_INIT(max_bytes),
-        .bytes = STRBUF_INIT(max_bytes),
-    };
+    g_autoptr(GString) bytes = g_string_new(NULL);
+    struct decoding decoding = {.text = g_string_sized_new(len), .bytes = bytes};
     const char *end = plain + len;
     bool has_no_end = false;
     struct encoded_word word;
@@ -168,39 +152,30 @@ static int decode_words(const char *plain, size_t len, char **ret_text)
         decoding.charset = word.charset;
         decoding.charset_len = word.charset_len;
         if (word.is_base64)
-            append_base64(&decoding.bytes, word.content, word.content_len);
+            append_base64(bytes, word.content, word.content_len);
         else
-            append_escaped(&decoding.bytes, word.content, word.content_len, '=');
+            append_escaped(bytes, word.content, word.content_len, '=');
         at = plain = word.end;
     }
     append_plain(&decoding, plain, end, false);
-
-    return decoding.bytes.error != 0 ? decoding.bytes.error : take_text(&decoding.text, ret_text);
+    return take_text(decoding.text);
 }
 
-static int decode_stripped(const struct strbuf *flat, char **ret_text)
+char *header_text_decode(const char *value, size_t len)
 {
-    int error = flat->error != 0 ? flat->error : decode_words(strbuf_str(flat), flat->len, ret_text);
-    if (error == 0)
-        g_strstrip(*ret_text);
-    return error;
-}
-
-int header_text_decode(const char *value, size_t len, char **ret_text)
-{
-    _cleanup_strbuf_ struct strbuf flat = STRBUF_INIT(len);
+    g_autoptr(GString) flat = g_string_sized_new(len);
     for (size_t i = 0; i < len; i++) {
         bool is_fold =
             (value[i] == '\r' || value[i] == '\n') && i + 1 < len && character_is_blank(value[i + 1]);
         if (!is_fold)
-            strbuf_append_char(&flat, character_is_blank(value[i]) ? ' ' : value[i]);
+            g_string_append_c(flat, character_is_blank(value[i]) ? ' ' : value[i]);
     }
-    return decode_stripped(&flat, ret_text);
+    return g_strstrip(decode_words(flat->str, flat->len));
 }
 
-int header_text_decode_phrase(const char *value, size_t len, char **ret_text)
+char *header_text_decode_phrase(const char *value, size_t len)
 {
-    _cleanup_strbuf_ struct strbuf flat = STRBUF_INIT(len);
+    g_autoptr(GString) flat = g_string_sized_new(len);
     bool is_quoted = false;
     bool has_no_end = false;
     struct encoded_word word;
@@ -208,18 +183,18 @@ int header_text_decode_phrase(const char *value, size_t len, char **ret_text)
         if (value[i] == '"') {
             is_quoted = !is_quoted;
         } else if (is_quoted && value[i] == '\\' && i + 1 < len) {
-            strbuf_append_char(&flat, value[++i]);
+            g_string_append_c(flat, value[++i]);
         } else if (!is_quoted && value[i] == '=' && read_word(value + i, value + len, &has_no_end, &word)) {
-            strbuf_append(&flat, value + i, (size_t)(word.end - (value + i))); /* a word may hold quotes */
+            g_string_append_len(flat, value + i, word.end - (value + i)); /* a word may hold quotes */
             i = (size_t)(word.end - value) - 1;
         } else if (!character_is_blank(value[i])) {
-            strbuf_append_char(&flat, value[i]);
+            g_string_append_c(flat, value[i]);
         } else if (is_quoted ? value[i] != '\r' && value[i] != '\n'
-                             : flat.len > 0 && flat.data[flat.len - 1] != ' ') {
-            strbuf_append_char(&flat, ' ');
+                             : flat->len > 0 && flat->str[flat->len - 1] != ' ') {
+            g_string_append_c(flat, ' ');
         }
     }
-    return decode_stripped(&flat, ret_text);
+    return g_strstrip(decode_words(flat->str, flat->len));
 }
 
 /* ---- quoted strings and comments */
@@ -325,15 +300,15 @@ static const GString *find_piece(GHashTable *pieces, unsigned int number, bool *
 }
 
 /* If a sender writes the parameter with and without pieces, the pieces have the better text. */
-int header_text_decode_parameter(const char *value, size_t len, const char *name, char **ret_text)
+char *header_text_decode_parameter(const char *value, size_t len, const char *name)
 {
     g_autoptr(GHashTable) pieces = collect_pieces(value, value + len, name);
-    _cleanup_strbuf_ struct strbuf bytes = STRBUF_INIT(len);
+    g_autoptr(GString) bytes = g_string_new(NULL);
     bool is_escaped = false;
     const GString *piece = find_piece(pieces, 0, &is_escaped);
     if (piece == NULL) {
         const GString *plain = g_hash_table_lookup(pieces, "");
-        return plain == NULL ? -ENOENT : decode_words(plain->str, plain->len, ret_text);
+        return plain == NULL ? NULL : decode_words(plain->str, plain->len);
     }
     const char *charset = is_escaped ? piece->str : NULL;
     const char *charset_end = is_escaped ? strchr(charset, '\'') : NULL;
@@ -341,18 +316,16 @@ int header_text_decode_parameter(const char *value, size_t len, const char *name
     size_t begin = language_end != NULL ? (size_t)(language_end + 1 - charset) : 0;
     for (unsigned int i = 0; piece != NULL && i < PIECES_MAX; begin = 0) {
         if (is_escaped)
-            append_escaped(&bytes, piece->str + begin, piece->len - begin, '%');
+            append_escaped(bytes, piece->str + begin, piece->len - begin, '%');
         else
-            strbuf_append(&bytes, piece->str, piece->len);
+            g_string_append_len(bytes, piece->str, (gssize)piece->len);
         piece = find_piece(pieces, ++i, &is_escaped);
     }
-    if (bytes.error != 0)
-        return bytes.error;
     if (charset == NULL)
-        return decode_words(strbuf_str(&bytes), bytes.len, ret_text);
+        return decode_words(bytes->str, bytes->len);
     /* The pieces are joined before the charset is applied: a character may be in two of them. */
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(GROWTH_MAX * (bytes.len + 1));
+    GString *text = g_string_new(NULL);
     size_t charset_len = language_end != NULL ? (size_t)(charset_end - charset) : 0;
-    charset_append_utf8(&text, charset, charset_len, strbuf_str(&bytes), bytes.len, CHARSET_REPLACE);
-    return take_text(&text, ret_text);
+    charset_append_utf8(text, charset, charset_len, bytes->str, bytes->len, CHARSET_REPLACE);
+    return take_text(text);
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 
 #include "base/character.h"
-#include "base/cleanup.h"
 #include "mail/header_text.h"
 #include "mail/mime.h"
 
@@ -67,9 +66,7 @@ static void add_bare_ids(GPtrArray *ids, const char *at)
 char **message_id_list(const char *value, size_t len)
 {
     size_t skipped = len > VALUE_MAX_BYTES ? len - VALUE_MAX_BYTES : 0;
-    _cleanup_free_ char *text = NULL;
-    if (header_text_decode(value + skipped, len - skipped, &text) != 0)
-        return NULL;
+    g_autofree char *text = header_text_decode(value + skipped, len - skipped);
     GPtrArray *ids = g_ptr_array_new_null_terminated(0, g_free, true);
     add_bracketed_ids(ids, text);
     if (strchr(text, '<') == NULL)
@@ -80,7 +77,7 @@ char **message_id_list(const char *value, size_t len)
 char *message_id_first(const char *value, size_t len)
 {
     g_auto(GStrv) ids = message_id_list(value, len);
-    return ids != NULL ? g_strdup(ids[0]) : NULL;
+    return g_strdup(ids[0]);
 }
 
 char *message_id_of(const char *bytes, size_t len)

@@ -17,17 +17,16 @@ enum {
     MESSAGE_ID_MAX_BYTES = 995 /* 998 bytes of a line (section 2.1.1) less two brackets and a leading blank */
 };
 
-/* Returns the ids in the value of a header, in their order, without brackets, with NULL at the end; NULL when
- * out of memory. Empty ids, ids longer than MESSAGE_ID_MAX_BYTES and ids with control characters are left
- * out. Only the last 64 KiB of a value are read, since the newest ids are at its end. The caller frees by
- * g_strfreev(). */
+/* Returns the ids in the value of a header, in their order, without brackets, with NULL at the end. Empty
+ * ids, ids longer than MESSAGE_ID_MAX_BYTES and ids with control characters are left out. Only the last 64
+ * KiB of a value are read, since the newest ids are at its end. The caller frees by g_strfreev(). */
 char **message_id_list(const char *value, size_t len);
 
-/* Returns the first id of message_id_list() (the caller frees); NULL also when out of memory. */
+/* Returns the first id of message_id_list() (the caller frees); NULL if there is none. */
 char *message_id_first(const char *value, size_t len);
 
 /* Returns the id in the first header `Message-ID` of a message; the beginning of the message is enough. NULL
- * if there is no id, or when out of memory. The caller frees. */
+ * if there is no id. The caller frees. */
 char *message_id_of(const char *bytes, size_t len);
 
 #endif

@@ -5,9 +5,7 @@
  */
 #include "mail/mime.h"
 
-#include <errno.h>
 #include <glib.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -99,13 +97,11 @@ struct span mime_find_field(struct span header, const char *name)
     return mime_next_field(&header, name, &value) ? value : (struct span){"", 0};
 }
 
-int mime_read_parameter(struct span header, const char *field, const char *parameter, char **ret_text)
+char *mime_read_parameter(struct span header, const char *field, const char *parameter)
 {
     struct span value = mime_find_field(header, field);
     size_t len = value.len < VALUE_MAX_BYTES ? value.len : VALUE_MAX_BYTES;
-    *ret_text = NULL;
-    int error = header_text_decode_parameter(value.bytes, len, parameter, ret_text);
-    return error == -ENOENT ? 0 : error;
+    return header_text_decode_parameter(value.bytes, len, parameter);
 }
 
 struct span mime_first_token(struct span value)
@@ -222,25 +218,23 @@ static bool is_prose(const struct mime_entity *leaf)
     return !is_other;
 }
 
-/* Reads the file name that the part gives, unchanged; *ret_name is NULL if the part gives none. */
-static int read_file_name(struct span header, char **ret_name)
+/* Returns the file name that the part gives, unchanged; NULL if the part gives none. */
+static char *read_file_name(struct span header)
 {
-    int error = mime_read_parameter(header, "Content-Disposition", "filename", ret_name);
-    return error == 0 && *ret_name == NULL ? mime_read_parameter(header, "Content-Type", "name", ret_name)
-                                           : error;
+    char *name = mime_read_parameter(header, "Content-Disposition", "filename");
+    return name != NULL ? name : mime_read_parameter(header, "Content-Type", "name");
 }
 
 /* A file name counts only within a multipart, since some programs also name a message that is one text. */
-int mime_is_file(const struct mime_entity *leaf)
+bool mime_is_file(const struct mime_entity *leaf)
 {
     if (span_is(mime_first_token(mime_find_field(leaf->header, "Content-Disposition")), "attachment"))
-        return 1;
-    _cleanup_free_ char *name = NULL;
-    int error = leaf->depth > 0 ? read_file_name(leaf->header, &name) : 0;
-    return error != 0 ? error : name != NULL;
+        return true;
+    g_autofree char *name = leaf->depth > 0 ? read_file_name(leaf->header) : NULL;
+    return name != NULL;
 }
 
-/* Makes a name such as "attachment-2.pdf". Returns NULL when out of memory. */
+/* Makes a name such as "attachment-2.pdf". */
 static char *make_attachment_name(const char *type, size_t number)
 {
     static const struct {
@@ -267,27 +261,20 @@ static char *make_attachment_name(const char *type, size_t number)
     for (size_t i = 0; i < ARRAY_LEN(known); i++)
         if (strcmp(known[i].type, type) == 0)
             extension = known[i].extension;
-    char *name = NULL;
-    return asprintf(&name, "attachment-%zu%s", number, extension) < 0 ? NULL : name;
+    return g_strdup_printf("attachment-%zu%s", number, extension);
 }
 
 /* Corrects a name that is too long or has control characters, since programs need its extension. */
-int mime_name_file(const struct mime_entity *part, size_t number, char **ret_name)
+char *mime_name_file(const struct mime_entity *part, size_t number)
 {
-    _cleanup_free_ char *given = NULL;
-    int error = read_file_name(part->header, &given);
-    if (error != 0)
-        return error;
+    g_autofree char *given = read_file_name(part->header);
     const char *name = given != NULL ? given : "";
     for (const char *c = name; *c != '\0'; c++)
         if (*c == '/' || *c == '\\')
             name = c + 1;
-    _cleanup_free_ char *mended = file_name_shortened(name, FILE_NAME_MAX_BYTES);
-    if (mended == NULL)
-        return -ENOMEM;
+    g_autofree char *mended = file_name_shortened(name, FILE_NAME_MAX_BYTES);
     character_replace(mended, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, '_');
-    *ret_name = file_name_is_valid(mended) ? TAKE_PTR(mended) : make_attachment_name(part->type, number);
-    return *ret_name != NULL ? 0 : -ENOMEM;
+    return file_name_is_valid(mended) ? g_steal_pointer(&mended) : make_attachment_name(part->type, number);
 }
 
 /* Returns true if the leaf can be the text of this role in all multiparts around it, and notes the number of
@@ -325,15 +312,13 @@ static int report(const struct reading *reading, const struct mime_entity *entit
 static int read_leaf(const struct reading *reading, struct mime_entity *leaf)
 {
     enum mime_role role = mime_has_type(leaf, "text/html") ? MIME_HTML : MIME_PLAIN;
-    int found = is_prose(leaf) ? mime_is_file(leaf) : 1;
-    if (found < 0)
-        return found;
+    bool is_file = !is_prose(leaf) || mime_is_file(leaf);
     /* A type without a subtype, such as "pdf", means text (RFC 2045 section 5.2), but a file of this type may
      * hold any bytes. */
     struct span type = mime_first_token(mime_find_field(leaf->header, "Content-Type"));
-    if (found > 0 && type.len > 0 && memchr(type.bytes, '/', type.len) == NULL)
+    if (is_file && type.len > 0 && memchr(type.bytes, '/', type.len) == NULL)
         strcpy(leaf->type, MIME_TYPE_OF_BYTES);
-    if (found > 0 || !choose_as_text(leaf, role))
+    if (is_file || !choose_as_text(leaf, role))
         role = MIME_ATTACHMENT;
     return reading->visitor->leaf(reading->visitor->context, leaf, role);
 }
@@ -358,9 +343,8 @@ static int read_multipart(struct reading *reading, struct mime_entity *entity)
     struct mime_parts parts;
     struct span part;
     unsigned int number = 0;
-    int result = mime_read_parameter(entity->header, "Content-Type", "boundary", &entity->boundary);
-    if (result != 0)
-        return result;
+    int result = 0;
+    entity->boundary = mime_read_parameter(entity->header, "Content-Type", "boundary");
     mime_parts_init(&parts, entity->body, entity->boundary != NULL ? g_strchomp(entity->boundary) : "");
     while (result == 0 && mime_next_part(&parts, &part)) {
         bool is_cut_off = !parts.is_closed && parts.rest.len == 0;
@@ -393,7 +377,7 @@ static int read_entity(struct reading *reading, struct span text, struct mime_en
     if (result == 0)
         result =
             is_multipart && !is_too_deep ? read_multipart(reading, &entity) : read_leaf(reading, &entity);
-    free(entity.boundary);
+    g_free(entity.boundary);
     return result;
 }
 

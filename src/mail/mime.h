@@ -79,9 +79,9 @@ struct span mime_find_field(struct span header, const char *name);
 /* Returns the token (RFC 2045 section 5.1, but "/" may be part of it) at the beginning of a value. */
 struct span mime_first_token(struct span value);
 
-/* Decodes a parameter of a field (header_text.h) from the first 64 KiB of the field. *ret_text is NULL if the
- * field lacks the parameter; the caller frees. Return: 0 or -ENOMEM. */
-int mime_read_parameter(struct span header, const char *field, const char *parameter, char **ret_text);
+/* Decodes a parameter of a field (header_text.h) from the first 64 KiB of the field. Returns NULL if the
+ * field lacks the parameter; the caller frees. */
+char *mime_read_parameter(struct span header, const char *field, const char *parameter);
 
 #define MIME_TYPE_OF_BYTES "application/octet-stream"
 
@@ -151,19 +151,17 @@ struct mime_visitor {
     int (*defect)(void *context, const struct mime_entity *entity, enum mime_defect defect);
 };
 
-/* Visits all entities. Return: 0; -ENOMEM; the first result of the visitor that is not 0. */
+/* Visits all entities. Returns the first result of the visitor that is not 0, else 0. */
 int mime_read(struct span message, const struct mime_visitor *visitor);
 
 /* Returns true if the entity has this type; "text/" matches all types that begin with it. */
 bool mime_has_type(const struct mime_entity *entity, const char *type);
 
-/* Return: 1 if the disposition of the leaf is attachment, or the leaf is in a multipart and names a file;
- * else 0; -ENOMEM. */
-int mime_is_file(const struct mime_entity *leaf);
+/* Returns true if the leaf's disposition is attachment, or if it is in a multipart and names a file. */
+bool mime_is_file(const struct mime_entity *leaf);
 
 /* Names the file of a part: by the part's own name without folders, cut to 255 bytes, with "_" for characters
- * that terminals obey; or, if the part has no name, by `number` and its type. The caller frees. Return: 0 or
- * -ENOMEM. */
-int mime_name_file(const struct mime_entity *part, size_t number, char **ret_name);
+ * that terminals obey; or, if the part has no name, by `number` and its type. The caller frees. */
+char *mime_name_file(const struct mime_entity *part, size_t number);
 
 #endif

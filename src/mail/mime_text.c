@@ -14,6 +14,7 @@
 
 #include "base/character.h"
 #include "base/cleanup.h"
+#include "base/strbuf.h"
 #include "mail/charset.h"
 #include "mail/html_text.h"
 #include "mail/reason.h"
@@ -87,9 +88,7 @@ int mime_decode(const struct mime_entity *leaf, char **ret_bytes, size_t *ret_le
         return reason_give(ret_reason, -EBADMSG, "the quoted-printable text is cut off");
     GMimeEncoding state;
     g_mime_encoding_init_decode(&state, encoding);
-    char *decoded = malloc(g_mime_encoding_outlen(&state, content.len) + 1);
-    if (decoded == NULL)
-        return -ENOMEM;
+    char *decoded = g_malloc(g_mime_encoding_outlen(&state, content.len) + 1);
     *ret_len = content.len > 0 ? g_mime_encoding_flush(&state, content.bytes, content.len, decoded) : 0;
     decoded[*ret_len] = '\0';
     *ret_bytes = decoded;
@@ -140,104 +139,101 @@ static struct flowed_line take_flowed_line(struct span *text)
 
 /* A blank line, or a line of another depth, ends a paragraph even if the line before it flows. The line end
  * between these two lines is then kept. */
-int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_delsp)
+void flowed_append(GString *out, const char *text, size_t len, bool is_delsp)
 {
     struct span rest = {text, len};
     struct flowed_line before = {0};
-    while (rest.len > 0 && out->error == 0) {
+    while (rest.len > 0) {
         struct flowed_line line = take_flowed_line(&rest);
         if (!before.flows || line.is_apart || line.depth != before.depth) {
-            strbuf_append(out, before.line_end, before.line_end_len);
-            strbuf_append(out, line.marks, line.marks_len);
+            g_string_append_len(out, before.line_end, (gssize)before.line_end_len);
+            g_string_append_len(out, line.marks, (gssize)line.marks_len);
         }
-        strbuf_append(out, line.content, line.content_len - (line.flows && is_delsp));
+        g_string_append_len(out, line.content, (gssize)(line.content_len - (line.flows && is_delsp)));
         before = line;
     }
-    return strbuf_append(out, before.line_end, before.line_end_len);
+    g_string_append_len(out, before.line_end, (gssize)before.line_end_len);
 }
 
 /* Converts line ends to LF and removes NULs. Returns false if there was a NUL. */
-static bool normalise_line_ends(struct strbuf *text)
+static bool normalise_line_ends(GString *text)
 {
     size_t kept = 0;
     bool has_nul = false;
     for (size_t i = 0; i < text->len; i++) {
-        bool is_line_end = text->data[i] == '\r' && i + 1 < text->len && text->data[i + 1] == '\n';
-        has_nul = has_nul || text->data[i] == '\0';
-        if (!is_line_end && text->data[i] != '\0')
-            text->data[kept++] = text->data[i];
+        bool is_line_end = text->str[i] == '\r' && i + 1 < text->len && text->str[i + 1] == '\n';
+        has_nul = has_nul || text->str[i] == '\0';
+        if (!is_line_end && text->str[i] != '\0')
+            text->str[kept++] = text->str[i];
     }
-    strbuf_truncate(text, kept);
+    g_string_truncate(text, kept);
     return !has_nul;
 }
 
-static int join_flowed(const struct mime_entity *leaf, struct strbuf *text)
+/* Returns true if the leaf is flowed text. */
+static bool is_flowed(const struct mime_entity *leaf, bool *ret_is_delsp)
 {
-    _cleanup_free_ char *format = NULL;
-    _cleanup_free_ char *delsp = NULL;
-    int error = mime_read_parameter(leaf->header, "Content-Type", "format", &format);
-    if (error == 0)
-        error = mime_read_parameter(leaf->header, "Content-Type", "delsp", &delsp);
-    if (error != 0 || format == NULL || strcasecmp(format, "flowed") != 0)
-        return error;
-    struct strbuf joined = STRBUF_INIT(text->max_bytes);
-    flowed_append(&joined, strbuf_str(text), text->len, delsp != NULL && strcasecmp(delsp, "yes") == 0);
-    strbuf_release(text);
-    *text = joined;
-    return joined.error;
+    g_autofree char *format = mime_read_parameter(leaf->header, "Content-Type", "format");
+    g_autofree char *delsp = mime_read_parameter(leaf->header, "Content-Type", "delsp");
+    *ret_is_delsp = delsp != NULL && strcasecmp(delsp, "yes") == 0;
+    return mime_has_type(leaf, "text/plain") && format != NULL && strcasecmp(format, "flowed") == 0;
 }
 
 int mime_decode_text(const struct mime_entity *leaf, char **ret_text, char **ret_reason)
 {
-    _cleanup_free_ char *bytes = NULL;
-    _cleanup_free_ char *charset = NULL;
+    g_autofree char *bytes = NULL;
     size_t len = 0;
     int error = mime_decode(leaf, &bytes, &len, ret_reason);
-    if (error == 0)
-        error = mime_read_parameter(leaf->header, "Content-Type", "charset", &charset);
     if (error != 0)
         return error;
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
+    g_autoptr(GString) text = g_string_sized_new(len);
+    g_autofree char *charset = mime_read_parameter(leaf->header, "Content-Type", "charset");
     const char *label = charset != NULL ? charset : "";
-    error = charset_append_utf8(&text, label, strlen(label), bytes, len,
-                                ret_reason != NULL ? CHARSET_REFUSE : CHARSET_REPLACE);
-    if (error == -EILSEQ)
+    if (!charset_append_utf8(text, label, strlen(label), bytes, len,
+                             ret_reason != NULL ? CHARSET_REFUSE : CHARSET_REPLACE))
         return reason_give(ret_reason, -EBADMSG, "the text cannot be read as the charset it names, \"%.40s\"",
                            label);
-    if (error != 0)
-        return error;
-    if (!normalise_line_ends(&text) && ret_reason != NULL)
+    if (!normalise_line_ends(text) && ret_reason != NULL)
         return reason_give(ret_reason, -EBADMSG, "the text holds a NUL character");
-    error = mime_has_type(leaf, "text/plain") ? join_flowed(leaf, &text) : 0;
-    if (error != 0)
-        return error;
-    *ret_text = strbuf_take(&text, NULL);
-    return *ret_text != NULL ? 0 : -ENOMEM;
+    bool is_delsp = false;
+    if (is_flowed(leaf, &is_delsp)) {
+        GString *joined = g_string_sized_new(text->len);
+        flowed_append(joined, text->str, text->len, is_delsp);
+        *ret_text = g_string_free(joined, false);
+    } else {
+        *ret_text = g_string_free(g_steal_pointer(&text), false);
+    }
+    return 0;
+}
+
+static void release_piece(struct mime_piece *piece)
+{
+    if (piece->plain != NULL)
+        g_string_free(piece->plain, true);
+    if (piece->html != NULL)
+        g_string_free(piece->html, true);
 }
 
 void mime_texts_release(struct mime_texts *texts)
 {
-    for (size_t i = 0; i < texts->len; i++) {
-        strbuf_release(&texts->pieces[i].plain);
-        strbuf_release(&texts->pieces[i].html);
-    }
-    free(texts->pieces);
+    for (size_t i = 0; i < texts->len; i++)
+        release_piece(&texts->pieces[i]);
+    g_free(texts->pieces);
     *texts = (struct mime_texts){0};
 }
 
-/* Appends as many whole characters as the buffer has room for. */
-static void append_up_to_bound(struct strbuf *out, const char *text, size_t len)
+/* Appends as many whole characters as fit into `max_bytes`. */
+static void append_up_to_bound(GString *out, const char *text, size_t len, size_t max_bytes)
 {
-    size_t room = out->max_bytes - out->len;
-    strbuf_append(out, text, len <= room ? len : character_cut(text, len, room));
+    g_string_append_len(out, text, (gssize)character_cut(text, len, max_bytes - out->len));
 }
 
 /* Appends a text on a new line. */
-static void append_piece(struct strbuf *out, const char *text, size_t len)
+static void append_piece(GString *out, const char *text, size_t len, size_t max_bytes)
 {
-    if (out->len > 0 && out->data[out->len - 1] != '\n')
-        append_up_to_bound(out, "\n", 1);
-    append_up_to_bound(out, text, len);
+    if (out->len > 0 && out->str[out->len - 1] != '\n')
+        append_up_to_bound(out, "\n", 1, max_bytes);
+    append_up_to_bound(out, text, len, max_bytes);
 }
 
 /* Returns the body of the outermost multipart/alternative around the leaf, or NULL. */
@@ -250,24 +246,28 @@ static const void *find_alternative(const struct mime_entity *leaf)
     return outermost;
 }
 
-int mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,
-                   const char *text)
+void mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,
+                    const char *text)
 {
     const void *alternative = find_alternative(leaf);
     bool is_same_piece =
         alternative != NULL && texts->len > 0 && texts->pieces[texts->len - 1].alternative == alternative;
     if (!is_same_piece) {
         texts->pieces = g_renew(struct mime_piece, texts->pieces, texts->len + 1);
-        texts->pieces[texts->len++] = (struct mime_piece){
-            .alternative = alternative,
-            .plain = STRBUF_INIT(SIZE_MAX / 2),
-            .html = STRBUF_INIT(SIZE_MAX / 2),
-        };
+        texts->pieces[texts->len++] = (struct mime_piece){.alternative = alternative};
     }
     struct mime_piece *piece = &texts->pieces[texts->len - 1];
-    struct strbuf *out = role == MIME_HTML ? &piece->html : &piece->plain;
-    append_piece(out, text, strlen(text));
-    return out->error;
+    GString **out = role == MIME_HTML ? &piece->html : &piece->plain;
+    if (*out == NULL)
+        *out = g_string_new(NULL);
+    append_piece(*out, text, strlen(text), SIZE_MAX);
+}
+
+static bool is_blank(const char *text)
+{
+    while (g_ascii_isspace(*text))
+        text++;
+    return *text == '\0';
 }
 
 /* Programs that put files into the text often write blank texts between the files. */
@@ -277,32 +277,29 @@ static void drop_blank_pieces(struct mime_texts *texts)
     for (size_t i = 0; i < texts->len; i++) {
         struct mime_piece *piece = &texts->pieces[i];
         bool is_only_one = kept == 0 && i + 1 == texts->len;
-        size_t blank = 0;
-        while (blank < piece->plain.len && g_ascii_isspace(piece->plain.data[blank]))
-            blank++;
-        if (piece->html.data == NULL && blank == piece->plain.len && !is_only_one)
-            strbuf_release(&piece->plain);
+        if (piece->html == NULL && is_blank(piece->plain->str) && !is_only_one)
+            release_piece(piece);
         else
             texts->pieces[kept++] = *piece;
     }
     texts->len = kept;
 }
 
-static void append_plain_as_html(struct strbuf *out, const struct strbuf *plain)
+static void append_plain_as_html(GString *out, const GString *plain, size_t max_bytes)
 {
     static const char begin[] = "<pre style=\"white-space: pre-wrap\">";
     static const char end[] = "</pre>\n";
-    g_autofree char *escaped = g_markup_escape_text(plain->data, (gssize)plain->len);
-    append_piece(out, begin, sizeof(begin) - 1);
-    append_up_to_bound(out, escaped, strlen(escaped));
-    append_up_to_bound(out, end, sizeof(end) - 1);
+    g_autofree char *escaped = g_markup_escape_text(plain->str, (gssize)plain->len);
+    append_piece(out, begin, sizeof(begin) - 1, max_bytes);
+    append_up_to_bound(out, escaped, strlen(escaped), max_bytes);
+    append_up_to_bound(out, end, sizeof(end) - 1, max_bytes);
 }
 
-static int append_html_as_plain(struct strbuf *out, const struct strbuf *html)
+static int append_html_as_plain(GString *out, const GString *html, size_t max_bytes)
 {
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(out->max_bytes);
-    int error = html_to_text(&text, html->data, html->len);
-    append_piece(out, strbuf_str(&text), text.len);
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(max_bytes);
+    int error = html_to_text(&text, html->str, html->len);
+    append_piece(out, strbuf_str(&text), text.len, max_bytes);
     return error == -EMSGSIZE ? 0 : error;
 }
 
@@ -311,21 +308,22 @@ static int append_html_as_plain(struct strbuf *out, const struct strbuf *html)
 static int join_texts(const struct mime_texts *texts, enum mime_role role, bool takes_other, size_t max_bytes,
                       char **ret_text)
 {
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(max_bytes);
+    g_autoptr(GString) text = g_string_new(NULL);
+    bool has_text = false;
     int error = 0;
     for (size_t i = 0; i < texts->len && error == 0; i++) {
         const struct mime_piece *piece = &texts->pieces[i];
-        const struct strbuf *own = role == MIME_HTML ? &piece->html : &piece->plain;
-        if (own->data != NULL)
-            append_piece(&text, own->data, own->len);
+        const GString *own = role == MIME_HTML ? piece->html : piece->plain;
+        has_text = has_text || own != NULL || takes_other;
+        if (own != NULL)
+            append_piece(text, own->str, own->len, max_bytes);
         else if (takes_other && role == MIME_HTML)
-            append_plain_as_html(&text, &piece->plain);
+            append_plain_as_html(text, piece->plain, max_bytes);
         else if (takes_other)
-            error = append_html_as_plain(&text, &piece->html);
+            error = append_html_as_plain(text, piece->html, max_bytes);
     }
-    error = error != 0 ? error : text.error;
-    if (error == 0 && text.data != NULL)
-        *ret_text = strbuf_take(&text, NULL);
+    if (error == 0 && has_text)
+        *ret_text = g_string_free(g_steal_pointer(&text), false);
     return error;
 }
 
@@ -338,8 +336,8 @@ int mime_texts_join(struct mime_texts *texts, size_t max_bytes, char **ret_plain
     bool has_html_alone = false;
     bool is_in_order = true; /* no plain piece follows HTML */
     for (size_t i = 0; i < texts->len; i++) {
-        bool has_plain = texts->pieces[i].plain.data != NULL;
-        bool has_html = texts->pieces[i].html.data != NULL;
+        bool has_plain = texts->pieces[i].plain != NULL;
+        bool has_html = texts->pieces[i].html != NULL;
         is_in_order = is_in_order && (has_html || !has_html_alone);
         has_both = has_both || (has_plain && has_html);
         has_plain_alone = has_plain_alone || !has_html;

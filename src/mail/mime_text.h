@@ -11,16 +11,16 @@
 #ifndef INBOXFS_MAIL_MIME_TEXT_H
 #define INBOXFS_MAIL_MIME_TEXT_H
 
+#include <glib.h>
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/strbuf.h"
 #include "mail/mime.h"
 
 struct mime_piece {
     const void *alternative; /* body of the outermost multipart/alternative around the text; NULL if none */
-    struct strbuf plain;     /* `data` is NULL if the piece has no plain form */
-    struct strbuf html;      /* `data` is NULL if the piece has no HTML */
+    GString *plain;          /* NULL if the piece has no plain form */
+    GString *html;           /* NULL if the piece has no HTML */
 };
 
 /* All zeros is an empty list. */
@@ -34,25 +34,24 @@ struct mime_texts {
 const char *mime_encoding_name(struct span header);
 
 /* Decodes the content of a leaf by its transfer encoding. *ret_bytes is NUL-terminated; the caller frees. If
- * `ret_reason` is NULL, damage is skipped, and an unknown encoding counts as none. Return: 0 or -ENOMEM; with
- * `ret_reason` also -EBADMSG for damage or an unknown encoding, with *ret_reason for the user (the caller
- * frees). */
+ * `ret_reason` is NULL, damage is skipped, and an unknown encoding counts as none. Otherwise returns -EBADMSG
+ * for damage or an unknown encoding, with *ret_reason for the user (the caller frees). */
 int mime_decode(const struct mime_entity *leaf, char **ret_bytes, size_t *ret_len, char **ret_reason);
 
 /* Appends flowed text (RFC 3676) with each paragraph on one line. A line with a blank at its end continues in
  * the next line; with DelSp, this blank is removed. The blank that RFC 3676 adds before "From " and ">" is
  * also removed. Lines of different quote depth, blank lines and the separator of a signature ("-- ") are not
- * joined; quote marks and line ends are kept. Accepts any bytes. Return: 0 or the buffer's error. */
-int flowed_append(struct strbuf *out, const char *text, size_t len, bool is_delsp);
+ * joined; quote marks and line ends are kept. Accepts any bytes. */
+void flowed_append(GString *out, const char *text, size_t len, bool is_delsp);
 
 /* Decodes the text of a leaf to UTF-8 with LF line ends, without NULs, and joins the paragraphs of flowed
  * text (flowed_append()). The caller frees. `ret_reason` and the return value are as above; bytes that do not
  * fit the charset of the leaf, and NULs, are damage, too. */
 int mime_decode_text(const struct mime_entity *leaf, char **ret_text, char **ret_reason);
 
-/* Appends the text of a leaf to its piece. Return: 0 or -ENOMEM. */
-int mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,
-                   const char *text);
+/* Appends the text of a leaf to its piece. */
+void mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,
+                    const char *text);
 
 /* Joins the pieces in their order. Each text is cut after `max_bytes`, and is NULL if no piece has it. The
  * caller frees both. *ret_is_alternative is true if both texts have the same content. Return: 0 or -ENOMEM.

@@ -173,52 +173,52 @@ static struct span skip_mbox_line(const char *raw, size_t len)
 
 /* ---- parts */
 
-static int add_attachment(struct message *message, const struct mime_entity *part)
+static void add_attachment(struct message *message, const struct mime_entity *part)
 {
     size_t count = message->attachments_len;
     if (count == ATTACHMENTS_MAX)
-        return 0;
-    struct message_attachment *list = realloc(message->attachments, (count + 1) * sizeof(*list));
-    if (list == NULL)
-        return -ENOMEM;
-    message->attachments = list;
-    struct message_attachment *attachment = &list[message->attachments_len++];
-    *attachment = (struct message_attachment){.content_type = strdup(part->type),
-                                              .encoding = mime_encoding_name(part->header)};
+        return;
+    message->attachments = g_renew(struct message_attachment, message->attachments, count + 1);
+    struct message_attachment *attachment = &message->attachments[message->attachments_len++];
     struct span content_id = mime_find_field(part->header, "Content-ID");
-    attachment->content_id = message_id_first(content_id.bytes, content_id.len);
-    if (attachment->content_type == NULL || mime_name_file(part, count + 1, &attachment->name) != 0)
-        return -ENOMEM;
+    *attachment = (struct message_attachment){
+        .name = mime_name_file(part, count + 1),
+        .content_type = g_strdup(part->type),
+        .encoding = mime_encoding_name(part->header),
+        .content_id = message_id_first(content_id.bytes, content_id.len),
+    };
     random_uuid(attachment->id);
-    return 0;
 }
 
 /* Returns 1 if it has read the wanted attachment. */
 static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_role role)
 {
     struct message_reading *reading = context;
-    if (role == MIME_ATTACHMENT && reading->message != NULL)
-        return add_attachment(reading->message, leaf);
+    if (role == MIME_ATTACHMENT && reading->message != NULL) {
+        add_attachment(reading->message, leaf);
+        return 0;
+    }
     if (role == MIME_ATTACHMENT) {
         if (reading->skipped-- > 0)
             return 0;
-        int error = mime_decode(leaf, &reading->bytes, &reading->bytes_len, NULL);
-        return error != 0 ? error : 1;
+        mime_decode(leaf, &reading->bytes, &reading->bytes_len, NULL);
+        return 1;
     }
     if (reading->message == NULL)
         return 0;
-    _cleanup_free_ char *text = NULL;
-    int error = mime_decode_text(leaf, &text, NULL);
-    return error != 0 ? error : mime_texts_add(&reading->texts, leaf, role, text);
+    g_autofree char *text = NULL;
+    mime_decode_text(leaf, &text, NULL);
+    mime_texts_add(&reading->texts, leaf, role, text);
+    return 0;
 }
 
 int message_read_attachment(const char *raw, size_t len, size_t index, char **ret_bytes, size_t *ret_len)
 {
     struct message_reading reading = {.skipped = index};
     const struct mime_visitor visitor = {.context = &reading, .leaf = read_leaf};
-    int result = mime_read(skip_mbox_line(raw, len), &visitor);
+    mime_read(skip_mbox_line(raw, len), &visitor);
     if (reading.bytes == NULL)
-        return result < 0 ? result : -ENOENT;
+        return -ENOENT;
     *ret_bytes = reading.bytes;
     *ret_len = reading.bytes_len;
     return 0;
@@ -226,29 +226,27 @@ int message_read_attachment(const char *raw, size_t len, size_t index, char **re
 
 /* ---- headers */
 
-static int read_line(struct span value, char **ret_text)
+/* Returns the text of a header on one line. */
+static char *read_line(struct span value)
 {
     size_t len = value.len < VALUE_MAX_BYTES ? value.len : VALUE_MAX_BYTES;
-    int error = header_text_decode(value.bytes, len, ret_text);
-    if (error != 0)
-        return error;
-    make_line(*ret_text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, LINE_MAX_BYTES);
-    return 0;
+    char *text = header_text_decode(value.bytes, len);
+    make_line(text, CHARACTER_CONTROL | CHARACTER_LINE_END | CHARACTER_DIRECTION, LINE_MAX_BYTES);
+    return text;
 }
 
 /* Finds the addresses in all fields of this name, and the texts between them that are not addresses. */
-static int find_addresses(struct span header, const char *field, struct address_list *list, GPtrArray *others)
+static void find_addresses(struct span header, const char *field, struct address_list *list,
+                           GPtrArray *others)
 {
     struct span value;
-    int error = 0;
-    while (error == 0 && mime_next_field(&header, field, &value)) {
+    while (mime_next_field(&header, field, &value)) {
         g_autofree char *text = g_strndup(value.bytes, value.len);
-        error = address_list_parse_each(list, text, others);
+        address_list_parse_each(list, text, others);
     }
     for (size_t i = 0; i < list->len; i++)
         if (list->items[i].name != NULL)
             make_line(list->items[i].name, CHARACTER_LINE_END | CHARACTER_DIRECTION, NAME_MAX_BYTES);
-    return error;
 }
 
 static json_t *make_address(const struct address *address)
@@ -276,7 +274,8 @@ static int read_addresses(struct span header, const char *field, json_t **ret_li
     _cleanup_(address_list_release) struct address_list addresses = {0};
     g_autoptr(GPtrArray) others = g_ptr_array_new_with_free_func(g_free);
     *ret_list = json_array();
-    int error = find_addresses(header, field, &addresses, others);
+    int error = 0;
+    find_addresses(header, field, &addresses, others);
     for (size_t i = 0; i < addresses.len && error == 0; i++)
         error = json_array_append_new(*ret_list, make_address(&addresses.items[i])) == 0 ? 0 : -ENOMEM;
     for (unsigned int i = 0; i < others->len && error == 0; i++)
@@ -290,28 +289,27 @@ static int read_message_ids(struct span value, json_t **ret_ids)
 {
     g_auto(GStrv) ids = message_id_list(value.bytes, value.len);
     *ret_ids = json_array();
-    for (size_t i = 0; ids != NULL && ids[i] != NULL; i++) {
+    for (size_t i = 0; ids[i] != NULL; i++) {
         if (g_str_is_ascii(ids[i]) && json_array_append_new(*ret_ids, json_sprintf("<%s>", ids[i])) != 0)
             return -ENOMEM;
         if (json_array_size(*ret_ids) > MESSAGE_REFERENCES_MAX)
             json_array_remove(*ret_ids, 1);
     }
-    return ids != NULL && *ret_ids != NULL ? 0 : -ENOMEM;
+    return *ret_ids != NULL ? 0 : -ENOMEM;
 }
 
-static int read_sender(struct span header, struct message *message)
+static void read_sender(struct span header, struct message *message)
 {
     static const char *const fields[] = {"From", "Sender"};
-    int error = 0;
-    for (size_t i = 0; i < ARRAY_LEN(fields) && error == 0 && message->from == NULL; i++) {
+    for (size_t i = 0; i < ARRAY_LEN(fields) && message->from == NULL; i++) {
         _cleanup_(address_list_release) struct address_list addresses = {0};
         g_autoptr(GPtrArray) others = g_ptr_array_new_with_free_func(g_free);
-        error = find_addresses(header, fields[i], &addresses, others);
+        find_addresses(header, fields[i], &addresses, others);
         message->from = addresses.len > 0 ? make_address(&addresses.items[0]) : NULL;
     }
     struct span from = mime_find_field(header, "From");
-    return error == 0 && message->from == NULL && from.len > 0 ? read_line(from, &message->sender_text)
-                                                               : error;
+    if (message->from == NULL && from.len > 0)
+        message->sender_text = read_line(from);
 }
 
 static int read_headers(struct span header, struct message *message)
@@ -327,10 +325,8 @@ static int read_headers(struct span header, struct message *message)
     if (error == 0)
         error = read_message_ids(mime_find_field(header, "References"), &message->references);
     message->message_id = g_strdup(json_string_value(json_array_get(own_ids, 0)));
-    if (error == 0)
-        error = read_line(mime_find_field(header, "Subject"), &message->subject);
-    if (error == 0)
-        error = read_sender(header, message);
+    message->subject = read_line(mime_find_field(header, "Subject"));
+    read_sender(header, message);
     if (error == 0)
         error = read_addresses(header, "To", &message->to);
     if (error == 0)
@@ -350,8 +346,7 @@ int message_read(const char *raw, size_t len, struct message *message)
     message->raw_len = len;
     mime_split(text, &header, &body);
     int error = read_headers(header, message);
-    if (error == 0)
-        error = mime_read(text, &visitor);
+    mime_read(text, &visitor);
     if (error == 0)
         error = mime_texts_join(&reading.texts, DRAFT_BODY_MAX_BYTES, &message->plain_text, &message->html,
                                 &message->alternative_content);

@@ -61,17 +61,13 @@ static int read_part(struct span part, const char *field, struct multipart_file 
 {
     struct span header, body;
     char content_type[MIME_TYPE_SIZE];
-    _cleanup_free_ char *part_name = NULL;
-    _cleanup_free_ char *given = NULL;
     _cleanup_free_ char *name = NULL;
     mime_split(part, &header, &body);
-    int error = mime_read_parameter(header, "Content-Disposition", "name", &part_name);
-    if (error == 0 && part_name != NULL && strcmp(part_name, field) == 0)
-        error = mime_read_parameter(header, "Content-Disposition", "filename", &given);
-    if (error == 0 && given == NULL)
-        error = -ENOENT;
-    if (error == 0)
-        error = read_file_name(given, &name);
+    g_autofree char *part_name = mime_read_parameter(header, "Content-Disposition", "name");
+    g_autofree char *given = mime_read_parameter(header, "Content-Disposition", "filename");
+    if (g_strcmp0(part_name, field) != 0 || given == NULL)
+        return -ENOENT;
+    int error = read_file_name(given, &name);
     bool has_blank_line = body.bytes != header.bytes + header.len;
     if (error != 0 || !has_blank_line)
         return error != 0 ? error : -EBADMSG;
@@ -86,16 +82,15 @@ static int read_part(struct span part, const char *field, struct multipart_file 
 int multipart_find_file(const char *content_type, const char *body, size_t len, const char *field,
                         struct multipart_file *ret_file)
 {
-    _cleanup_free_ char *boundary = NULL;
     struct mime_parts parts;
     struct span part;
-    int error = header_text_decode_parameter(content_type, strlen(content_type), "boundary", &boundary);
-    if (error != 0)
-        return error == -ENOENT ? -EBADMSG : error;
+    g_autofree char *boundary = header_text_decode_parameter(content_type, strlen(content_type), "boundary");
+    if (boundary == NULL)
+        return -EBADMSG;
     mime_parts_init(&parts, (struct span){body, len}, boundary);
     while (mime_next_part(&parts, &part)) {
         bool is_cut_off = !parts.is_closed && parts.rest.len == 0;
-        error = is_cut_off ? -EBADMSG : read_part(part, field, ret_file);
+        int error = is_cut_off ? -EBADMSG : read_part(part, field, ret_file);
         if (error != -ENOENT)
             return error;
     }

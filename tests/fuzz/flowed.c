@@ -17,13 +17,14 @@ static size_t next_solid(const char *text, size_t len, size_t at)
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
     for (int is_delsp = 0; is_delsp <= 1; is_delsp++) {
-        _cleanup_strbuf_ struct strbuf out = STRBUF_INIT(len);
-        FUZZ_CHECK(flowed_append(&out, (const char *)bytes, len, is_delsp) == 0);
+        g_autoptr(GString) out = g_string_new(NULL);
+        flowed_append(out, (const char *)bytes, len, is_delsp);
+        FUZZ_CHECK(out->len <= len);
         size_t at = 0;
-        for (size_t i = next_solid(out.data, out.len, 0); i < out.len;
-             i = next_solid(out.data, out.len, i + 1)) {
+        for (size_t i = next_solid(out->str, out->len, 0); i < out->len;
+             i = next_solid(out->str, out->len, i + 1)) {
             at = next_solid((const char *)bytes, len, at);
-            FUZZ_CHECK(at < len && (char)bytes[at++] == out.data[i]);
+            FUZZ_CHECK(at < len && (char)bytes[at++] == out->str[i]);
         }
         FUZZ_CHECK(next_solid((const char *)bytes, len, at) == len);
     }

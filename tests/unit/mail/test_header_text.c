@@ -4,7 +4,7 @@
  */
 #include "mail/header_text.h"
 
-#include <errno.h>
+#include <glib.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,11 +16,10 @@ struct reading {
     const char *text;
 };
 
-static void check(int (*decode)(const char *, size_t, char **), const struct reading *readings, size_t len)
+static void check(char *(*decode)(const char *, size_t), const struct reading *readings, size_t len)
 {
     for (size_t i = 0; i < len; i++) {
-        _cleanup_free_ char *text = NULL;
-        assert_int_equal(decode(readings[i].value, strlen(readings[i].value), &text), 0);
+        _cleanup_free_ char *text = decode(readings[i].value, strlen(readings[i].value));
         if (strcmp(text, readings[i].text) != 0)
             fail_msg("%s: read as \"%s\", not \"%s\"", readings[i].value, text, readings[i].text);
     }
@@ -144,11 +143,9 @@ TEST(a_phrase_loses_its_quotes)
 
 static void check_name(const char *value, const char *name)
 {
-    _cleanup_free_ char *text = NULL;
-    int error = header_text_decode_parameter(value, strlen(value), "filename", &text);
-    if (name == NULL ? error != -ENOENT : error != 0 || strcmp(text, name) != 0)
-        fail_msg("%s: read as \"%s\" (%d), not \"%s\"", value, text == NULL ? "" : text, error,
-                 name == NULL ? "" : name);
+    _cleanup_free_ char *text = header_text_decode_parameter(value, strlen(value), "filename");
+    if (g_strcmp0(text, name) != 0)
+        fail_msg("%s: read as \"%s\", not \"%s\"", value, text == NULL ? "" : text, name == NULL ? "" : name);
 }
 
 TEST(a_parameter_is_found_among_others)
@@ -213,10 +210,9 @@ TEST(many_words_without_an_end_are_read_in_linear_time)
     };
     static const char word[] = "=?a?q?x";
     _cleanup_free_ char *value = malloc(WORDS * (sizeof(word) - 1) + 1);
-    _cleanup_free_ char *text = NULL;
     assert_non_null(value);
     for (size_t i = 0; i < WORDS; i++)
         memcpy(value + i * (sizeof(word) - 1), word, sizeof(word));
-    assert_int_equal(header_text_decode(value, strlen(value), &text), 0);
+    _cleanup_free_ char *text = header_text_decode(value, strlen(value));
     assert_string_equal(text, value);
 }

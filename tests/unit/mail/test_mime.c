@@ -141,7 +141,9 @@ static int join_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
 {
     _cleanup_free_ char *text = NULL;
     int error = role == MIME_ATTACHMENT ? 0 : mime_decode_text(leaf, &text, NULL);
-    return text == NULL ? error : mime_texts_add(context, leaf, role, text);
+    if (text != NULL)
+        mime_texts_add(context, leaf, role, text);
+    return error;
 }
 
 /* 24 MB in 9,999 parts would take minutes if each part caused a copy of all earlier parts. */
