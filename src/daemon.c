@@ -317,13 +317,6 @@ static int start_webhook_server(struct daemon *daemon)
                                 &daemon->webhook_server);
 }
 
-/* Called by a thread of the session when another program ended the mount, as umount(8) does. The signal
- * reaches the main thread, which ends the daemon as after a user's SIGTERM. */
-static void on_mount_ended(void)
-{
-    kill(getpid(), SIGTERM);
-}
-
 /* Returns what the mount table shows as the source: for an account its name, as in fstab, because mount(8)
  * finds its mounts by this name. */
 static const char *mount_name(const struct daemon *daemon)
@@ -340,7 +333,6 @@ static int mount_session(struct daemon *daemon)
         .source = mount_name(daemon),
         .mount_options = daemon->options->mount_options,
         .is_debug = daemon->options->is_debug,
-        .ended = on_mount_ended,
     };
     char *reason = NULL;
     int error = fs_session_new(&config, &daemon->session, &reason);
@@ -374,8 +366,7 @@ static int open_and_start(struct daemon *daemon)
     descriptors_close_inherited(&daemon->inherited);
     if ((error = mount_session(daemon)) != 0)
         return error;
-    if ((error = fs_session_start(daemon->session)) != 0 || (error = outbox_start(daemon->outbox)) != 0 ||
-        (error = store_start(daemon->store)) != 0)
+    if ((error = outbox_start(daemon->outbox)) != 0 || (error = store_start(daemon->store)) != 0)
         return log_failure("cannot start", error, NULL);
     return 0;
 }

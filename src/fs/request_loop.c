@@ -9,6 +9,7 @@
 #include <linux/fuse.h>
 #include <poll.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -221,7 +222,7 @@ static void *run_thread(void *argument)
         fuse_session_exit(loop->fuse);
         end_all_threads(loop);
         if (!atomic_exchange(&loop->is_end_known, true))
-            loop->ended();
+            kill(getpid(), SIGTERM);
     }
     /* The device may still have requests, such as the last close of an email that is being written. */
     for (int i = 0; len == 0 && i < LAST_REQUESTS_MAX; i++) {
@@ -242,9 +243,9 @@ static void *run_thread(void *argument)
 
 /* ---------------------------------------------------------------- the loop */
 
-int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void (*ended)(void))
+int request_loop_init(struct request_loop *loop, struct fuse_session *fuse)
 {
-    *loop = (struct request_loop){.fuse = fuse, .ended = ended};
+    *loop = (struct request_loop){.fuse = fuse};
     pthread_mutex_init(&loop->lock, NULL);
     sem_init(&loop->called, 0, 0);
     clock_condition_init(&loop->thread_ended);

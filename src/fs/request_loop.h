@@ -11,7 +11,8 @@
  * If no further thread can be started, new requests stay in the kernel until a request under way ends.
  *
  * At the end an eventfd wakes the leader, and each thread that ends hands the lead over to the next. So
- * threads end without signals, and no thread wakes up periodically.
+ * threads end without signals, and no thread wakes up periodically. If another program has ended the mount,
+ * or the device has failed, a thread sends SIGTERM to the process, whose main thread then stops the loop.
  */
 #ifndef INBOXFS_FS_REQUEST_LOOP_H
 #define INBOXFS_FS_REQUEST_LOOP_H
@@ -33,8 +34,7 @@ struct request_loop {
     int end_fd;                /* eventfd; readable from the end on, since no thread reads it */
     bool may_spin;             /* there are several CPUs: threads poll for SPIN_NS before they sleep */
     atomic_bool is_ending;     /* request_loop_stop() was called */
-    atomic_bool is_end_known;  /* `ended` was called; or the loop's owner has set this, since it unmounts */
-    void (*ended)(void);       /* the mount went away; called by one of the threads, unless is_end_known */
+    atomic_bool is_end_known;  /* SIGTERM was sent; or the loop's owner has set this, since it unmounts */
     pthread_mutex_t lock;      /* no other lock is taken under it */
     pthread_cond_t thread_ended;
     sem_t called;            /* posted once for each hand-over */
@@ -45,7 +45,7 @@ struct request_loop {
 };
 
 /* Return: 0 or -errno. The caller releases the loop in any case. */
-int request_loop_init(struct request_loop *loop, struct fuse_session *fuse, void (*ended)(void));
+int request_loop_init(struct request_loop *loop, struct fuse_session *fuse);
 /* Starts the first thread. Return: 0 or -errno. */
 int request_loop_start(struct request_loop *loop);
 /* Returns true if the calling thread carries out its request as leader. */

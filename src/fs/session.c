@@ -89,7 +89,6 @@ struct fs_session {
     char *mountpoint;
     dev_t device; /* st_dev of the mount */
     bool is_mounted;
-    bool is_started;
     bool is_stopped;
     struct operations operations;
     struct request_loop loop;
@@ -190,7 +189,7 @@ static int init_session(struct fs_session *session, const struct fs_session_conf
     int error = new_fuse_session(session, config, ret_reason);
     notifier_init(&session->operations.notifier, session->operations.fuse, config->tree,
                   &session->operations.readers, session->watch_helper, &session->message_helper);
-    int loop_error = request_loop_init(&session->loop, session->operations.fuse, config->ended);
+    int loop_error = request_loop_init(&session->loop, session->operations.fuse);
     return error != 0 ? error : loop_error;
 }
 
@@ -225,8 +224,19 @@ char *fs_find_device_problem(void)
     return g_strdup_printf("/dev/fuse: %s%s", strerror(errno), advice);
 }
 
+static int start_threads(struct fs_session *session)
+{
+    const struct tree_listener listener = notifier_listener(&session->operations.notifier);
+    tree_set_listener(session->operations.tree, &listener);
+    watch_helper_start(session->watch_helper, session->device, session->mountpoint);
+    watch_helper_start(&session->message_helper, session->device, session->mountpoint);
+    int error = notifier_start(&session->operations.notifier);
+    return error != 0 ? error : request_loop_start(&session->loop);
+}
+
 int fs_session_mount(struct fs_session *session, char **ret_reason)
 {
+    struct rlimit limit;
     errno = 0;
     if (fuse_session_mount(session->operations.fuse, session->mountpoint) != 0) {
         int error = errno != 0 ? -errno : -EIO;
@@ -237,25 +247,13 @@ int fs_session_mount(struct fs_session *session, char **ret_reason)
     }
     session->is_mounted = true;
     session->device = find_device_at(session->mountpoint);
-    return 0;
-}
-
-int fs_session_start(struct fs_session *session)
-{
-    struct rlimit limit;
     /* Each file in drafts/ that the kernel knows takes a descriptor, and each open file. */
     if (getrlimit(RLIMIT_NOFILE, &limit) == 0) {
         limit.rlim_cur = limit.rlim_max;
         if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
             log_debug("cannot raise the number of open files");
     }
-    session->is_started = true;
-    const struct tree_listener listener = notifier_listener(&session->operations.notifier);
-    tree_set_listener(session->operations.tree, &listener);
-    watch_helper_start(session->watch_helper, session->device, session->mountpoint);
-    watch_helper_start(&session->message_helper, session->device, session->mountpoint);
-    int error = notifier_start(&session->operations.notifier);
-    return error != 0 ? error : request_loop_start(&session->loop);
+    return start_threads(session);
 }
 
 /* ---------------------------------------------------------------- stopped */
@@ -264,15 +262,13 @@ int fs_session_start(struct fs_session *session)
  * while files are open, and another filesystem may be mounted at the mount point. */
 static bool is_at_mountpoint(const struct fs_session *session)
 {
-    return session->is_mounted && !fuse_session_exited(session->operations.fuse) &&
+    return !fuse_session_exited(session->operations.fuse) &&
            find_device_at(session->mountpoint) == session->device;
 }
 
 static void end_and_detach_mount(struct fs_session *session)
 {
     int ends[2];
-    if (!session->is_mounted)
-        return;
     /* libfuse would unmount whatever is at the mount point. If our mount is not there, the device is replaced
      * by a descriptor that poll(2) reports as broken: libfuse then assumes that the mount has ended. */
     if (!is_at_mountpoint(session) && pipe2(ends, O_CLOEXEC) == 0) {
@@ -292,23 +288,21 @@ static void end_and_detach_mount(struct fs_session *session)
  * changed through mmap(2). A mount in use is cut off last. */
 void fs_session_stop(struct fs_session *session)
 {
-    if (session->is_stopped)
+    if (session->is_stopped || !session->is_mounted)
         return;
     session->is_stopped = true;
-    if (session->is_started) {
-        tree_set_listener(session->operations.tree, NULL);
-        session->loop.is_end_known = true;
-        stream_readers_close(&session->operations.readers);
-        request_list_close(&session->operations.requests);
-        notifier_stop(&session->operations.notifier);
-        watch_helper_stop(session->watch_helper);
-        watch_helper_stop(&session->message_helper);
-        if (is_at_mountpoint(session))
-            fs_mountpoint_unmount(session->mountpoint);
-        request_loop_stop(&session->loop);
-        if (is_filesystem_gone(session))
-            tree_close_handles(session->operations.tree);
-    }
+    tree_set_listener(session->operations.tree, NULL);
+    session->loop.is_end_known = true;
+    stream_readers_close(&session->operations.readers);
+    request_list_close(&session->operations.requests);
+    notifier_stop(&session->operations.notifier);
+    watch_helper_stop(session->watch_helper);
+    watch_helper_stop(&session->message_helper);
+    if (is_at_mountpoint(session))
+        fs_mountpoint_unmount(session->mountpoint);
+    request_loop_stop(&session->loop);
+    if (is_filesystem_gone(session))
+        tree_close_handles(session->operations.tree);
     end_and_detach_mount(session);
 }
 
@@ -317,7 +311,7 @@ void fs_session_free(struct fs_session *session)
     if (session == NULL)
         return;
     fs_session_stop(session);
-    if (session->is_started)
+    if (session->is_mounted)
         tree_abandon_handles(session->operations.tree);
     if (session->operations.fuse != NULL)
         fuse_session_destroy(session->operations.fuse);

@@ -2,9 +2,10 @@
 /*
  * Mounts a tree: a libfuse session, the threads that carry out the kernel's requests, and the notifier of
  * changes. All these threads block signals; the daemon's main thread receives a signal, and calls
- * fs_session_stop().
+ * fs_session_stop(). If another program ends the mount, as umount(8) does, a thread of the session sends
+ * SIGTERM to the process.
  *
- *     fs_session_new()  →  _mount()  →  _start()  →  …  →  _stop()  →  _free()
+ *     fs_session_new()  →  _mount()  →  …  →  _stop()  →  _free()
  */
 #ifndef INBOXFS_FS_SESSION_H
 #define INBOXFS_FS_SESSION_H
@@ -24,9 +25,6 @@ struct fs_session_config {
     const char *source;                /* what mount(8) and df(1) show as the device; copied */
     const char *mount_options; /* text after -o ("allow_other,ro"), or NULL; checked by libfuse and kernel */
     bool is_debug;             /* print every request (-d) */
-    /* Called by a thread of the session, once at most, when another program has ended the mount or the device
-     * has failed. It must only wake the main thread, which then calls fs_session_stop(). */
-    void (*ended)(void);
 };
 
 /* Return: 0; -EINVAL if libfuse refuses an option; another -errno. *ret_reason (caller frees) may be set on
@@ -37,12 +35,9 @@ int fs_session_new(const struct fs_session_config *config, struct fs_session **r
 /* Returns the reason why /dev/fuse cannot be opened (caller frees), or NULL if it can. */
 char *fs_find_device_problem(void);
 
-/* Mounts. Requests wait in the kernel until fs_session_start(). Return: 0 or -errno with *ret_reason (caller
- * frees). A program that goes into the background must fork before this call. */
+/* Mounts, and starts the threads, which answer requests. Return: 0 or -errno; *ret_reason (caller frees) may
+ * be set on failure. A program that goes into the background must fork before this call. */
 int fs_session_mount(struct fs_session *session, char **ret_reason);
-
-/* Starts the threads, which answer requests. Return: 0 or -errno. */
-int fs_session_start(struct fs_session *session);
 
 /* Cancels the requests under way, waits for them, ends all threads, and unmounts, lazily if the mount is in
  * use. The store and the outbox must be stopped later. Idempotent. */

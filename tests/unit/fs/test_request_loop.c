@@ -54,10 +54,6 @@ void fuse_session_process_buf(struct fuse_session *session, const struct fuse_bu
     pthread_mutex_unlock(&device.lock);
 }
 
-static void ignore_end(void)
-{
-}
-
 static bool wait_for_request(uint64_t unique)
 {
     struct timespec until;
@@ -108,7 +104,7 @@ static int start(void **state)
     pthread_cond_init(&device.arrived, NULL);
     pthread_cond_init(&device.opened, NULL);
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, device.ends) != 0 ||
-        request_loop_init(&loop, NULL, ignore_end) != 0 || request_loop_start(&loop) != 0)
+        request_loop_init(&loop, NULL) != 0 || request_loop_start(&loop) != 0)
         return -1;
     *state = &loop;
     return 0;

@@ -11,19 +11,13 @@
 #include "base/log.h"
 #include "support/test.h"
 
-static void ended(void)
-{
-    fail();
-}
-
 static int new_session(const char *options, struct fs_session **ret_session, char **ret_reason)
 {
     static struct watch_helper unused_helper;
     const struct fs_session_config config = {.watch_helper = &unused_helper,
                                              .mountpoint = "/nowhere",
                                              .source = "https://inbox.example/a,b\\c",
-                                             .mount_options = options,
-                                             .ended = ended};
+                                             .mount_options = options};
     return fs_session_new(&config, ret_session, ret_reason);
 }
 
