@@ -245,16 +245,13 @@ static void append_body_reason(const struct http_client *client, const struct re
 static int error_without_answer(int error)
 {
     switch (error) {
-    case -ECANCELED:
-        return EINTR;
+    case -EINTR:
     case -EHOSTUNREACH:
     case -ETIMEDOUT:
     case -ENOMEM:
     case -EMFILE:
     case -ENFILE:
         return -error;
-    case -ECONNRESET:
-        return EHOSTUNREACH;
     default:
         return EIO;
     }

@@ -443,7 +443,7 @@ static CURLcode drive_transfer(CURLM *multi, struct transfer *transfer)
         curl_multi_poll(multi, NULL, 0, CANCEL_CHECK_MS, NULL);
     }
     if (cancel_is_set(transfer->request->cancel)) {
-        transfer->error = -ECANCELED;
+        transfer->error = -EINTR;
         snprintf(transfer->reason, sizeof(transfer->reason), "no answer within the time given");
     }
     curl_multi_remove_handle(multi, transfer->easy);
@@ -463,6 +463,11 @@ static int convert_curl_code(CURLcode code, const struct transfer *transfer)
     case CURLE_PEER_FAILED_VERIFICATION:
     case CURLE_SSL_CACERT_BADFILE:
     case CURLE_PROXY:
+    case CURLE_SEND_ERROR:
+    case CURLE_RECV_ERROR:
+    case CURLE_GOT_NOTHING:
+    case CURLE_PARTIAL_FILE:
+    case CURLE_SEND_FAIL_REWIND:
         return -EHOSTUNREACH;
     case CURLE_OPERATION_TIMEDOUT:
         curl_easy_getinfo(transfer->easy, CURLINFO_PRETRANSFER_TIME_T, &connected_us);
@@ -475,12 +480,6 @@ static int convert_curl_code(CURLcode code, const struct transfer *transfer)
         return -EINVAL;
     case CURLE_OUT_OF_MEMORY:
         return -ENOMEM;
-    case CURLE_SEND_ERROR:
-    case CURLE_RECV_ERROR:
-    case CURLE_GOT_NOTHING:
-    case CURLE_PARTIAL_FILE:
-    case CURLE_SEND_FAIL_REWIND:
-        return -ECONNRESET;
     default:
         return -EIO;
     }
@@ -564,8 +563,7 @@ static bool has_found_dead_connection(CURL *easy, bool had_connection, int error
 {
     long connections = 0;
     curl_easy_getinfo(easy, CURLINFO_NUM_CONNECTS, &connections);
-    return (had_connection && connections > 0) || error == -ETIMEDOUT || error == -ECONNRESET ||
-           error == -EHOSTUNREACH;
+    return (had_connection && connections > 0) || error == -ETIMEDOUT || error == -EHOSTUNREACH;
 }
 
 /* Return: as has_found_dead_connection(). */

@@ -57,10 +57,10 @@ struct http_request {          /* a POST if it has `json` or `file`, otherwise a
 };
 
 struct http_response {
-    int error;       /* 0: the answer is complete; -EHOSTUNREACH: no connection;
-                        -EMFILE, -ENFILE: no free descriptor; -ETIMEDOUT; -ECANCELED;
-                        -ECONNRESET: connection lost; -EPROTO: not HTTP; -EFBIG: longer than allowed;
-                        -EINVAL: invalid request; -ENOMEM; -EIO; or the error of the sink */
+    int error;       /* 0: the answer is complete; -EHOSTUNREACH: no connection, or it was lost;
+                        -EMFILE, -ENFILE: no free descriptor; -ETIMEDOUT; -EINTR: cancelled;
+                        -EPROTO: not HTTP; -EFBIG: longer than allowed; -EINVAL: invalid request; -ENOMEM;
+                        -EIO; or the error of the sink */
     bool is_written; /* the kernel got the whole request, and may have sent it, so the server may have acted
                         on it. If false, the server cannot have acted */
     int status;      /* 0 if the head of a final answer (not 1xx) did not arrive */
