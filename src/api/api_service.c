@@ -707,8 +707,6 @@ static void upload(struct mail_service *service, const struct upload_request *re
     if (ret->outcome != SERVICE_OK || !read_reply(api, &body, no_json, &value, ret))
         return;
     *ret_id = read_reply_id(value, "attachment_id");
-    if (*ret_id == NULL)
-        outcome_set(ret, SERVICE_UNKNOWN, EIO, "the service's answer carries no id of an attachment");
 }
 
 /* ---------------------------------------------------------------- POST /email/send */
