@@ -49,8 +49,8 @@ static void end_quiet_times_locked(const struct barrier *barrier)
 {
     struct outbox *outbox = barrier->outbox;
     if (barrier->kind == ITEM_MESSAGE)
-        for (struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next)
-            item->schedule.due_ms = 0;
+        for (const GList *link = outbox->queue.waiting.head; link != NULL; link = link->next)
+            ((struct item *)link->data)->schedule.due_ms = 0;
     pthread_cond_broadcast(&outbox->work_arrived);
 }
 
@@ -101,15 +101,16 @@ static int check_settled_locked(const struct barrier *barrier)
     struct outbox *outbox = barrier->outbox;
     int64_t now = outbox_monotonic_ms(outbox);
     int state = 0;
-    for (const struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next) {
+    for (const GList *link = outbox->queue.waiting.head; link != NULL; link = link->next) {
+        const struct item *item = link->data;
         if (!is_awaited(barrier, item) || item->file.writers > 0)
             continue;
         if (item->schedule.due_ms > now) /* a program touched the message, or the disk failed */
             return -EAGAIN;
         state = -EINPROGRESS;
     }
-    for (const struct item *item = outbox->queue.handed_in[barrier->kind].first; item != NULL;
-         item = item->schedule.next) {
+    for (const GList *link = outbox->queue.handed_in[barrier->kind].head; link != NULL; link = link->next) {
+        const struct item *item = link->data;
         if (!is_awaited(barrier, item))
             continue;
         const struct item *upload = send_queue_find_upload(&outbox->table, item);
@@ -173,11 +174,12 @@ static int wait_settled_locked(struct barrier *barrier, struct cancel *cancel)
 /* Returns true if a message is due for the hand-in and not handed in yet. */
 static bool is_handing_in_locked(const struct barrier *barrier)
 {
-    for (const struct item *item = barrier->outbox->queue.waiting.first; item != NULL;
-         item = item->schedule.next)
+    for (const GList *link = barrier->outbox->queue.waiting.head; link != NULL; link = link->next) {
+        const struct item *item = link->data;
         if (is_awaited(barrier, item) && item->schedule.due_ms == 0 && item->file.writers == 0 &&
             item->schedule.awaits == 0)
             return true;
+    }
     return false;
 }
 

@@ -290,9 +290,11 @@ static void hide_locked(struct outbox *outbox, struct item *item)
 /* Lets the workers check again the messages that wait until the attachment is written. */
 static void end_awaiting_locked(struct outbox *outbox, const struct item *attachment)
 {
-    for (struct item *item = outbox->queue.waiting.first; item != NULL; item = item->schedule.next)
-        if (item->schedule.awaits == attachment->number)
-            item->schedule.awaits = 0;
+    for (const GList *link = outbox->queue.waiting.head; link != NULL; link = link->next) {
+        struct schedule *schedule = &((struct item *)link->data)->schedule;
+        if (schedule->awaits == attachment->number)
+            schedule->awaits = 0;
+    }
     pthread_cond_broadcast(&outbox->work_arrived);
 }
 

@@ -156,9 +156,8 @@ enum item_claim {
 
 /* When the item is handed in, or tried next. */
 struct schedule {
-    struct item *next; /* the next item of `list` */
-    struct item *previous;
-    struct item_list *list; /* a list of struct send_queue, or NULL */
+    GQueue *list;   /* a list of struct send_queue, or NULL */
+    GList link;     /* the item's place in `list` */
     int64_t due_ms; /* monotonic; the end of a waiting item's quiet time, else the time of the next attempt */
     uint64_t awaits; /* number of the unfinished attachment for which the item waits; 0: none */
     bool is_woken;   /* a retry was requested during the attempt: no delay follows the attempt */

@@ -119,9 +119,8 @@ void outbox_wake(struct outbox *outbox)
     LOCK_GUARD(&outbox->lock);
     for (unsigned int kind = 0; kind < ITEM_KINDS; kind++) {
         suspension_wake(&outbox->suspensions[kind]);
-        for (struct item *item = outbox->queue.handed_in[kind].first; item != NULL;
-             item = item->schedule.next)
-            send_queue_wake(item);
+        for (const GList *link = outbox->queue.handed_in[kind].head; link != NULL; link = link->next)
+            send_queue_wake(link->data);
     }
     pthread_cond_broadcast(&outbox->work_arrived);
 }
@@ -132,19 +131,20 @@ static int64_t next_attempt_locked(struct outbox *outbox)
     int64_t now = outbox_monotonic_ms(outbox);
     int64_t next = 0;
     for (unsigned int kind = 0; kind < ITEM_KINDS; kind++)
-        for (struct item *item = outbox->queue.handed_in[kind].first; item != NULL;
-             item = item->schedule.next)
+        for (const GList *link = outbox->queue.handed_in[kind].head; link != NULL; link = link->next) {
+            const struct item *item = link->data;
             if (item->schedule.due_ms > now && (next == 0 || item->schedule.due_ms < next))
                 next = item->schedule.due_ms;
+        }
     for (unsigned int kind = 0; kind < ITEM_KINDS; kind++) {
         const struct suspension *suspension = &outbox->suspensions[kind];
         bool is_suspended = suspension->reason != SUSPENSION_NONE && !suspension->is_probing;
         /* No item is tried during a suspension, so its end replaces an earlier time. */
-        if (outbox->queue.handed_in[kind].len > 0 && is_suspended && suspension->until_ms > now)
+        if (outbox->queue.handed_in[kind].length > 0 && is_suspended && suspension->until_ms > now)
             next = MAX(next, suspension->until_ms);
     }
     int64_t realtime = outbox_realtime_ms(outbox);
-    if (outbox->queue.handed_in[ITEM_MESSAGE].len > 0 && next == 0 &&
+    if (outbox->queue.handed_in[ITEM_MESSAGE].length > 0 && next == 0 &&
         quota_is_used_up(&outbox->quota, 0, realtime))
         return realtime + quota_wait_ms(realtime);
     return next == 0 ? 0 : realtime + next - now;
@@ -156,8 +156,8 @@ void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
                                   .unseen = writer_fate_unseen_reason()};
     LOCK_GUARD(&outbox->lock);
     ret->sent_today = quota_get_count(&outbox->quota, outbox_realtime_ms(outbox));
-    ret->queued = outbox->queue.handed_in[ITEM_MESSAGE].len + outbox->queue.waiting.len;
-    ret->uploading = outbox->queue.handed_in[ITEM_ATTACHMENT].len;
+    ret->queued = outbox->queue.handed_in[ITEM_MESSAGE].length + outbox->queue.waiting.length;
+    ret->uploading = outbox->queue.handed_in[ITEM_ATTACHMENT].length;
     ret->failed = g_hash_table_size(outbox->table.folders[OUTBOX_FOLDER_FAILED].names);
     ret->sent = g_hash_table_size(outbox->table.folders[OUTBOX_FOLDER_SENT].names);
     ret->next_attempt_ms = next_attempt_locked(outbox);

@@ -12,30 +12,21 @@
 
 /* ================================================================ waiting items */
 
-static void insert_in_list(struct item_list *list, struct item *item)
+static void insert_in_list(GQueue *list, struct item *item)
 {
-    struct item *before = list->last;
-    while (before != NULL && before->row.position > item->row.position)
-        before = before->schedule.previous;
-    item->schedule.previous = before;
-    item->schedule.next = before == NULL ? list->first : before->schedule.next;
-    *(before == NULL ? &list->first : &before->schedule.next) = item;
-    *(item->schedule.next == NULL ? &list->last : &item->schedule.next->schedule.previous) = item;
+    GList *before = list->tail;
+    while (before != NULL && ((struct item *)before->data)->row.position > item->row.position)
+        before = before->prev;
+    item->schedule.link = (GList){.data = item};
     item->schedule.list = list;
-    list->len++;
+    g_queue_insert_after_link(list, before, &item->schedule.link);
 }
 
 void send_queue_remove(struct item *item)
 {
-    struct schedule *schedule = &item->schedule;
-    struct item_list *list = schedule->list;
-    if (list == NULL)
-        return;
-    *(schedule->previous == NULL ? &list->first : &schedule->previous->schedule.next) = schedule->next;
-    *(schedule->next == NULL ? &list->last : &schedule->next->schedule.previous) = schedule->previous;
-    schedule->next = schedule->previous = NULL;
-    schedule->list = NULL;
-    list->len--;
+    if (item->schedule.list != NULL)
+        g_queue_unlink(item->schedule.list, &item->schedule.link);
+    item->schedule.list = NULL;
 }
 
 /* Returns true if the item is handed in after a quiet time: a closed message that is not empty, was not
@@ -67,11 +58,13 @@ static bool is_due(const struct item *item, int64_t now_ms, int64_t *ret_until_m
 struct item *send_queue_find_quiet(const struct send_queue *queue, const struct item *after, int64_t now_ms,
                                    int64_t *ret_until_ms)
 {
-    for (struct item *item = after == NULL ? queue->waiting.first : after->schedule.next; item != NULL;
-         item = item->schedule.next)
+    const GList *link = after == NULL ? queue->waiting.head : after->schedule.link.next;
+    for (; link != NULL; link = link->next) {
+        struct item *item = link->data;
         if (item->claim == CLAIM_NONE && item->file.writers == 0 && item->schedule.awaits == 0 &&
             is_due(item, now_ms, ret_until_ms))
             return item;
+    }
     return NULL;
 }
 
@@ -96,8 +89,9 @@ struct item *send_queue_find(const struct send_queue *queue, const struct item_t
 {
     g_autoptr(GHashTable) seen = g_hash_table_new(hash_string, g_str_equal); /* sequences */
     struct item *first = NULL;
-    for (struct item *item = queue->handed_in[kind].first;
-         item != NULL && (first == NULL || first->schedule.due_ms != 0); item = item->schedule.next) {
+    for (const GList *link = queue->handed_in[kind].head;
+         link != NULL && (first == NULL || first->schedule.due_ms != 0); link = link->next) {
+        struct item *item = link->data;
         bool is_open = item->file.writers > 0 && item->claim == CLAIM_NONE;
         if (kind == ITEM_MESSAGE && (is_open || !g_hash_table_add(seen, item->row.sequence)))
             continue;
@@ -205,29 +199,18 @@ int64_t quota_wait_ms(int64_t now_ms)
     return DAY_MS - now_ms % DAY_MS;
 }
 
-static void reset_on_new_day(struct quota *quota, int64_t now_ms)
+int64_t quota_get_count(const struct quota *quota, int64_t now_ms)
 {
-    int64_t day = quota_day_of(now_ms);
-    if (day == quota->day)
-        return;
-    quota->day = day;
-    quota->count = 0;
+    return quota->day == quota_day_of(now_ms) ? quota->count : 0;
 }
 
-bool quota_is_used_up(struct quota *quota, unsigned int under_way, int64_t now_ms)
+bool quota_is_used_up(const struct quota *quota, unsigned int under_way, int64_t now_ms)
 {
-    reset_on_new_day(quota, now_ms);
-    return quota->limit >= 0 && quota->count + under_way >= quota->limit;
+    return quota->limit >= 0 && quota_get_count(quota, now_ms) + under_way >= quota->limit;
 }
 
 void quota_count(struct quota *quota, int64_t day)
 {
-    reset_on_new_day(quota, day * DAY_MS);
-    quota->count++;
-}
-
-int64_t quota_get_count(struct quota *quota, int64_t now_ms)
-{
-    reset_on_new_day(quota, now_ms);
-    return quota->count;
+    quota->count = (quota->day == day ? quota->count : 0) + 1;
+    quota->day = day;
 }

@@ -24,16 +24,10 @@
 
 /* ================================================================ waiting items */
 
-struct item_list {
-    struct item *first;
-    struct item *last;
-    size_t len;
-};
-
-/* Each list is in order of position. All zeros is an empty queue. */
+/* Lists of items, each in order of position. All zeros is an empty queue. */
 struct send_queue {
-    struct item_list waiting; /* closed messages that are to be handed in */
-    struct item_list handed_in[ITEM_KINDS];
+    GQueue waiting; /* closed messages that are to be handed in */
+    GQueue handed_in[ITEM_KINDS];
 };
 
 /* Moves the item into the list of its state, ordered by row.position, or out of all lists. */
@@ -115,11 +109,11 @@ int64_t quota_day_of(int64_t realtime_ms);
 
 /* Returns true if the emails of the day and the attempts under way reach the limit. An attempt that is
  * refused makes room again. */
-bool quota_is_used_up(struct quota *quota, unsigned int under_way, int64_t now_ms);
+bool quota_is_used_up(const struct quota *quota, unsigned int under_way, int64_t now_ms);
 /* Counts an email of this day as sent. */
 void quota_count(struct quota *quota, int64_t day);
 
-int64_t quota_get_count(struct quota *quota, int64_t now_ms);
+int64_t quota_get_count(const struct quota *quota, int64_t now_ms);
 /* Returns the time until the next UTC day begins. */
 int64_t quota_wait_ms(int64_t now_ms);
 

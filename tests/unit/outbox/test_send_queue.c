@@ -19,10 +19,10 @@ static void add_message(struct send_queue *queue, struct item *item, const char 
 
 static void assert_order(const struct send_queue *queue, struct item *const *items, size_t len)
 {
-    const struct item *item = queue->handed_in[ITEM_MESSAGE].first;
-    for (size_t i = 0; i < len; i++, item = item->schedule.next)
-        assert_ptr_equal(item, items[i]);
-    assert_null(item);
+    const GList *link = queue->handed_in[ITEM_MESSAGE].head;
+    for (size_t i = 0; i < len; i++, link = link->next)
+        assert_ptr_equal(link->data, items[i]);
+    assert_null(link);
 }
 
 /* When the outbox opens, the messages may be read from the disk in any order. */
@@ -40,7 +40,7 @@ TEST(the_queue_is_in_order_of_position)
         assert_order(&queue, (struct item *[]){&items[1], &items[2], &items[3], &items[0]}, 4);
         for (size_t j = 0; j < 4; j++)
             send_queue_remove(&items[j]);
-        assert_int_equal(queue.handed_in[ITEM_MESSAGE].len, 0);
+        assert_int_equal(queue.handed_in[ITEM_MESSAGE].length, 0);
     }
 }
 
