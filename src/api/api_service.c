@@ -734,23 +734,22 @@ static void get_capabilities(struct mail_service *service, struct service_capabi
 struct send_forms {
     struct api_service *api;
     const struct send_request *request;
-    json_t *message; /* the caller's message, with the key added */
     struct cancel *cancel;
     struct strbuf body; /* body of the answer */
-    bool as_text;       /* from_address is sent as a string */
+    bool as_text;       /* from_address is sent as a string, as in the request */
     bool with_key;
     bool is_flipped; /* the other form of from_address was tried */
 };
 
 static void post_form(struct send_forms *forms, struct service_result *ret)
 {
-    _cleanup_json_ json_t *form = json_copy(forms->message);
+    _cleanup_json_ json_t *form = json_loads(forms->request->json, JSON_ALLOW_NUL, NULL);
     json_t *from = json_object_get(form, FROM);
     int error = 0;
-    if (!forms->as_text && json_is_string(from))
+    if (!forms->as_text)
         error = json_object_set_new(form, FROM, json_pack("{s:O, s:n}", "address", from, "name"));
-    if (!forms->with_key)
-        json_object_del(form, KEY);
+    if (forms->with_key && error == 0)
+        error = json_object_set_new(form, KEY, json_string(forms->request->idempotency_key));
     _cleanup_free_ char *text = error == 0 ? json_dumps(form, JSON_COMPACT) : NULL;
     if (text == NULL) {
         set_outcome_without_request(ret, SERVICE_RETRY, ENOMEM, "out of memory");
@@ -767,8 +766,7 @@ static bool adapt_to_refusal(struct send_forms *forms, const struct service_resu
     bool is_changed = false;
     if (result->http_status != 400 && result->http_status != 422)
         return false;
-    if (!forms->is_flipped && json_is_string(json_object_get(forms->message, FROM)) &&
-        outcome_mentions(&forms->body, FROM)) {
+    if (!forms->is_flipped && outcome_mentions(&forms->body, FROM)) {
         forms->is_flipped = true;
         forms->as_text = !forms->as_text;
         is_changed = true;
@@ -822,17 +820,10 @@ static void send_message(struct mail_service *service, const struct send_request
     struct api_service *api = api_service_of(service);
     struct service_capabilities known;
     get_capabilities(service, &known);
-    _cleanup_json_ json_t *message = json_loads(request->json, JSON_ALLOW_NUL, NULL);
     *ret_id = NULL;
-    if (!json_is_object(message) ||
-        json_object_set_new(message, KEY, json_string(request->idempotency_key)) < 0) {
-        set_outcome_without_request(ret, SERVICE_REJECTED, EINVAL, "the send request is no JSON object");
-        return;
-    }
     struct send_forms forms = {
         .api = api,
         .request = request,
-        .message = message,
         .cancel = cancel,
         .body = STRBUF_INIT(API_REPLY_MAX_BYTES),
         .as_text = known.from_address_text != CAPABILITY_ABSENT,

@@ -319,19 +319,6 @@ API_TEST(a_message_that_may_have_been_sent_is_never_repeated_without_its_key)
     release(&sent);
 }
 
-API_TEST(a_request_that_is_not_an_object_is_not_sent)
-{
-    static const char *const texts[] = {"", "[]", "{\"subject\": ", "null"};
-    struct api_fixture *fixture = *state;
-    for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
-        struct sent sent =
-            send_as(fixture, &(struct send_request){.json = texts[i], .idempotency_key = "key-1"});
-        assert_int_equal(sent.result.outcome, SERVICE_REJECTED);
-        release(&sent);
-    }
-    assert_int_equal(scripted_server_requests(fixture->server), 0);
-}
-
 /* ---------------------------------------------------------------- cancelling, and many at once */
 
 struct cancelling {
