@@ -172,12 +172,6 @@ static int read_attachments_field(struct draft_reading *reading, const char *fie
     return 0;
 }
 
-static int refuse_idempotency_key(struct draft_reading *reading, const char *field, const json_t *value,
-                                  void *target)
-{
-    return refuse(reading, field, "is made by the filesystem, and cannot be given");
-}
-
 #define AT(member) offsetof(struct draft_reading, member)
 
 static const struct field {
@@ -199,7 +193,6 @@ static const struct field {
     {"message_type", "", read_message_type_field, AT(message_type)},
     {"attachments", "attachment attach files", read_attachments_field, AT(attachment_names)},
     {"attachment_ids", "", read_attachments_field, AT(attachment_ids)},
-    {"idempotency_key", "", refuse_idempotency_key, 0},
 };
 
 /* Returns the known field that the user probably means by this name, or NULL. */
