@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * inboxfs-sendmail: main.c parses the arguments into an invocation, and submit.c carries it out. The message
- * gets a header that names all recipients (message.c), whose local names become addresses (names.c). Then the
+ * inboxfs-sendmail: main.c parses the arguments into an invocation, and carries it out. The message gets a
+ * header that names all recipients (message.c), whose local names become addresses (names.c). Then the
  * message is moved into the outbox of a mount (mount.c), or left in the maildrop (maildrop.c).
  *
  * A function that returns a status returns one of sysexits.h, and has reported an error by complain().
@@ -127,7 +127,7 @@ int mount_wait_for_service(int mount, const char *name);
  * status. */
 int mount_print_queue(const struct invocation *invocation);
 
-/* ---------------------------------------------------------------- all together (submit.c, smtp.c) */
+/* ---------------------------------------------------------------- all together (main.c, smtp.c) */
 
 /* Sends the message, or leaves it in the maildrop. Returns EX_OK if it is durable; or another status. */
 int submit_message(const struct invocation *invocation);

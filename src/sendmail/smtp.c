@@ -3,7 +3,7 @@
  * `inboxfs-sendmail -bs`: SMTP (RFC 5321) on standard input and output, for one client, with the grammar of
  * mail/smtp_session.h.
  *
- * A recipient is checked, and a message is sent, by a call of submit.c in a child process, which reports as
+ * A recipient is checked, and a message is sent, by a function of main.c in a child process, which reports as
  * the whole program does: by a status of sysexits.h and a text on standard error. The server builds its
  * answer from both. The child process keeps a message from affecting the next message.
  *
@@ -28,7 +28,7 @@
 enum {
     READ_BYTES = 16 * 1024,
     ANSWERS_MAX_BYTES = 1024 * 1024, /* more than the answers to one read(2) */
-    OUTPUT_MAX_BYTES = 4096,         /* the longest output of a call of submit.c */
+    OUTPUT_MAX_BYTES = 4096,         /* the longest output of a child process */
 };
 
 struct server {
