@@ -70,8 +70,7 @@ static char *make_subject(enum reply_kind kind, const char *subject)
     g_strstrip(clean);
     const char *mark = kind == REPLY_FORWARD ? "Fwd:" : "Re:";
     const char *bare = skip_marks(clean, kind == REPLY_FORWARD ? forward_marks : reply_marks);
-    char *text = NULL;
-    return asprintf(&text, bare[0] != '\0' ? "%s %s" : "%s%s", mark, bare) < 0 ? NULL : text;
+    return g_strconcat(mark, bare[0] != '\0' ? " " : "", bare, NULL);
 }
 
 /* Sets of addresses are hash tables, since a sender can name very many addresses. */
@@ -157,8 +156,6 @@ int reply_make(enum reply_kind kind, const struct reply_original *original, char
     _cleanup_(address_list_release) struct address_list to = {0};
     _cleanup_(address_list_release) struct address_list cc = {0};
     _cleanup_free_ char *subject = make_subject(kind, original->head->subject);
-    if (subject == NULL)
-        return -ENOMEM;
     int error = kind != REPLY_FORWARD ? find_recipients(kind, original, &to, &cc) : 0;
     if (error != 0)
         return error;
@@ -177,7 +174,7 @@ int reply_make(enum reply_kind kind, const struct reply_original *original, char
     if (text.error != 0)
         return text.error;
     *ret_reply = strbuf_take(&text, NULL);
-    return *ret_reply == NULL ? -ENOMEM : 0;
+    return 0;
 }
 
 char *reply_file_name(const char *reply)
@@ -185,6 +182,5 @@ char *reply_file_name(const char *reply)
     _cleanup_json_ json_t *request = json_loads(reply, 0, NULL);
     const char *subject = json_string_value(json_object_get(request, "subject"));
     _cleanup_free_ char *slug = file_name_slug(subject != NULL ? subject : "");
-    char *name = NULL;
-    return slug == NULL || asprintf(&name, "%s.eml", slug) < 0 ? NULL : name;
+    return g_strconcat(slug, ".eml", NULL);
 }

@@ -46,8 +46,7 @@ enum reply_mark {
 
 enum reply_mark reply_mark_of(const char *subject);
 
-/* Names the file of an answer, "re-dinner.eml", by the result of reply_make(). The caller frees; NULL when
- * out of memory. */
+/* Names the file of an answer, "re-dinner.eml", by the result of reply_make(). The caller frees. */
 char *reply_file_name(const char *reply);
 
 #endif

@@ -455,7 +455,7 @@ static int check_range(const struct outbox_handle *handle, off_t offset, uint64_
 static int prepare_write(struct outbox_handle *handle, off_t keep_bytes)
 {
     struct stat status;
-    if (handle->fd < 0 || !handle->may_write)
+    if (!handle->may_write)
         return -EBADF;
     int error = enter_writing(handle->outbox, handle->item, keep_bytes);
     if (error == -EBUSY)
@@ -610,7 +610,7 @@ int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timesp
 
 int outbox_sync_file(struct outbox_handle *handle)
 {
-    if (!handle->may_write || handle->fd < 0)
+    if (handle == NULL || !handle->may_write)
         return 0;
     int error = sync_content(handle->outbox, handle->item, handle, handle->fd);
     return error == -ENOENT ? 0 : error; /* -ENOENT: the item was removed */
@@ -618,9 +618,9 @@ int outbox_sync_file(struct outbox_handle *handle)
 
 int outbox_flush(struct outbox_handle *handle, pid_t pid)
 {
-    struct outbox *outbox = handle->outbox;
-    if (!handle->may_write || handle->fd < 0)
+    if (handle == NULL || !handle->may_write)
         return 0;
+    struct outbox *outbox = handle->outbox;
     record_writer_end(outbox, handle->item, pid);
     crash_point("flushing");
     int error = outbox_sync_file(handle);
@@ -634,9 +634,11 @@ int outbox_flush(struct outbox_handle *handle, pid_t pid)
 
 bool outbox_is_flushed(const struct outbox_handle *handle)
 {
+    if (handle == NULL || !handle->may_write)
+        return true;
     LOCK_GUARD(&handle->outbox->lock);
     const struct open_file *file = &handle->item->file;
-    return !handle->may_write || !handle->has_written || (handle->is_closed && file->synced == file->changes);
+    return !handle->has_written || (handle->is_closed && file->synced == file->changes);
 }
 
 static void release_writer(struct outbox_handle *handle)
@@ -667,7 +669,7 @@ static void release_writer(struct outbox_handle *handle)
 
 void outbox_release(struct outbox_handle *handle)
 {
-    if (handle->may_write)
+    if (handle != NULL && handle->may_write)
         release_writer(handle);
     outbox_abandon(handle);
 }

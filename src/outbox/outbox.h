@@ -161,7 +161,9 @@ int outbox_set_size(struct outbox_handle *handle, off_t size, pid_t pid);
 int outbox_truncate(struct outbox *outbox, uint64_t number, off_t size, pid_t pid);
 /* Sets the times; `times` as utimensat(2). Returns 0 without effect if the item has left its folder. */
 int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timespec times[2]);
-/* Handles a close(2): finds out how the closing task ends, and makes the bytes durable. Waits for the disk.
+/* This function and the next four accept NULL: a file that was never made.
+ *
+ * Handles a close(2): finds out how the closing task ends, and makes the bytes durable. Waits for the disk.
  * Returns 0 or -errno. */
 int outbox_flush(struct outbox_handle *handle, pid_t pid);
 int outbox_sync_file(struct outbox_handle *handle);
@@ -171,7 +173,7 @@ bool outbox_is_flushed(const struct outbox_handle *handle);
  * attachment is handed in. Waits for the disk. Consumes the handle. */
 void outbox_release(struct outbox_handle *handle);
 /* Frees a handle whose file is still open when the mount ends, after outbox_stop(). The content stays in the
- * spool; the item is `interrupted` at the next start. Consumes the handle. NULL-safe. */
+ * spool; the item is `interrupted` at the next start. Consumes the handle. */
 void outbox_abandon(struct outbox_handle *handle);
 
 /* ---- names */

@@ -328,35 +328,28 @@ static int set_item_size(struct tree_handle *handle, const struct tree_caller *c
 
 static int sync_item(struct tree_handle *handle, bool is_data_only)
 {
-    struct outbox_handle *file = file_of(handle);
-    return file == NULL ? 0 : outbox_sync_file(file);
+    return outbox_sync_file(file_of(handle));
 }
 
 static int flush_item(struct tree_handle *handle, const struct tree_caller *caller)
 {
-    struct outbox_handle *file = file_of(handle);
-    return file == NULL ? 0 : outbox_flush(file, caller->pid);
+    return outbox_flush(file_of(handle), caller->pid);
 }
 
 static bool is_item_closed_well(const struct tree_handle *handle)
 {
-    const struct outbox_handle *file = file_of(handle);
-    return file == NULL || outbox_is_flushed(file);
+    return outbox_is_flushed(file_of(handle));
 }
 
 static void release_item(struct tree_handle *handle)
 {
-    struct outbox_handle *file = file_of(handle);
-    if (file != NULL)
-        outbox_release(file);
+    outbox_release(file_of(handle));
     free_item((struct item_handle *)handle);
 }
 
 static void abandon_item(struct tree_handle *handle)
 {
-    struct outbox_handle *file = file_of(handle);
-    if (file != NULL)
-        outbox_abandon(file);
+    outbox_abandon(file_of(handle));
     free_item((struct item_handle *)handle);
 }
 

@@ -26,20 +26,16 @@ static const char *const names[] = {
     [REPLY_FORWARD] = "forward",
 };
 
-struct reply_target {
-    uint32_t email;
-    enum reply_kind kind;
-};
-
 /* ---------------------------------------------------------------- names and attributes */
 
-static struct reply_target target_of(uint64_t ino)
+static uint32_t email_of(uint64_t ino)
 {
-    uint64_t number = node_number(ino);
-    return (struct reply_target){
-        .email = (uint32_t)(number >> KIND_BITS),
-        .kind = (enum reply_kind)(number & ((1U << KIND_BITS) - 1)),
-    };
+    return (uint32_t)(node_number(ino) >> KIND_BITS);
+}
+
+static enum reply_kind kind_of(uint64_t ino)
+{
+    return (enum reply_kind)(node_number(ino) & ((1U << KIND_BITS) - 1));
 }
 
 uint64_t reply_file_ino(uint32_t email, const char *name)
@@ -55,7 +51,7 @@ static int get_reply_file(struct tree *tree, const struct tree_caller *caller, u
                           struct tree_entry *ret)
 {
     struct email_view view;
-    if (!store_get_email(tree->store, target_of(ino).email, &view))
+    if (!store_get_email(tree->store, email_of(ino), &view))
         return -ENOENT;
     entry_fill(tree, ino, S_IFREG | 0200, 0, timespec_of_ms(view.date_ms), 0, ret);
     return 0;
@@ -83,15 +79,14 @@ int reply_file_unlink(struct tree *tree, const struct tree_caller *caller, uint6
 
 struct answer {
     struct tree *tree; /* borrowed */
-    struct reply_target target;
-    char *template; /* from reply_make(); NULL before prepare_answer() */
-    char *name;     /* name of the message; NULL before prepare_answer() */
+    uint64_t ino;      /* of the reply file */
+    char *template;    /* from reply_make(); NULL before prepare_answer() */
 };
 
 static struct answer *new_answer(struct tree *tree, uint64_t ino)
 {
     struct answer *answer = g_new(struct answer, 1);
-    *answer = (struct answer){.tree = tree, .target = target_of(ino)};
+    *answer = (struct answer){.tree = tree, .ino = ino};
     return answer;
 }
 
@@ -100,16 +95,15 @@ void answer_free(struct answer *answer)
     if (answer == NULL)
         return;
     free(answer->template);
-    free(answer->name);
     free(answer);
 }
 
-/* Sets template and name unless they are set. Waits for the email's content. Return: 0; -ENOENT when the
- * email is gone; -ENOMEM; an error of store_content.h. */
+/* Sets the template unless it is set. Waits for the email's content. Return: 0; -ENOENT when the email is
+ * gone; an error of reply_make() or store_content.h. */
 static int prepare_answer(struct answer *answer, const struct tree_caller *caller)
 {
     struct store *store = answer->tree->store;
-    uint32_t email = answer->target.email;
+    uint32_t email = email_of(answer->ino);
     g_autoptr(GPtrArray) own = g_ptr_array_new();
     _cleanup_email_head_ struct email_head head = {0};
     struct store_content *content;
@@ -142,15 +136,7 @@ static int prepare_answer(struct answer *answer, const struct tree_caller *calle
         .own_addresses = (const char *const *)own->pdata,
         .own_addresses_len = own->len,
     };
-    _cleanup_free_ char *template = NULL;
-    error = reply_make(answer->target.kind, &original, &template);
-    if (error != 0)
-        return error;
-    answer->name = reply_file_name(template);
-    if (answer->name == NULL)
-        return -ENOMEM;
-    answer->template = TAKE_PTR(template);
-    return 0;
+    return reply_make(kind_of(answer->ino), &original, &answer->template);
 }
 
 /* ---------------------------------------------------------------- open files */
@@ -162,12 +148,12 @@ static void report_refused(const struct answer *answer, const char *reason)
     char folder[NAME_MAX + 1];
     struct email_view view;
     struct inbox_view inbox;
-    if (!store_get_email(tree->store, answer->target.email, &view) ||
+    if (!store_get_email(tree->store, email_of(answer->ino), &view) ||
         !store_get_inbox(tree->store, view.inbox, &inbox))
         return;
     node_email_folder_name(&view, folder, sizeof(folder));
     _cleanup_free_ char *path =
-        g_strdup_printf("inboxes/%s/%s/%s", inbox.name, folder, names[answer->target.kind]);
+        g_strdup_printf("inboxes/%s/%s/%s", inbox.name, folder, names[kind_of(answer->ino)]);
     events_report(tree, EVENT_REFUSED, path, reason);
 }
 
@@ -182,9 +168,11 @@ int answer_make(struct answer *answer, const struct tree_caller *caller, const v
         error = draft_check_beginning(bytes, len, answer->template, &reason);
     if (error == -EDESTADDRREQ && reason != NULL)
         report_refused(answer, reason);
-    return error != 0 ? error
-                      : outbox_create(answer->tree->outbox, OUTBOX_FOLDER_OUTBOX, answer->name, caller->pid,
-                                      answer->template, ret_file, &stat);
+    if (error != 0)
+        return error;
+    _cleanup_free_ char *message = reply_file_name(answer->template);
+    return outbox_create(answer->tree->outbox, OUTBOX_FOLDER_OUTBOX, message, caller->pid, answer->template,
+                         ret_file, &stat);
 }
 
 /* Waits for the email's content, so that a failure comes before any write. */
@@ -221,8 +209,9 @@ int reply_file_hand_in(struct tree *tree, const struct tree_caller *caller, uint
     struct answer *answer = new_answer(tree, ino);
     int error = prepare_answer(answer, caller);
     if (error == 0) {
+        _cleanup_free_ char *message = reply_file_name(answer->template);
         const struct hand_in to = {
-            .folder = OUTBOX_FOLDER_OUTBOX, .name = answer->name, .reply_template = answer->template};
+            .folder = OUTBOX_FOLDER_OUTBOX, .name = message, .reply_template = answer->template};
         error = items_hand_in(tree, caller, folder, name, &to);
     }
     answer_free(answer);
