@@ -15,7 +15,7 @@
 
 /* ---------------------------------------------------------------- the file */
 
-/* email_row.is_quarantined is the column is_held, and email_row.record is the column text. */
+/* email_view.is_quarantined is the column is_held, and email_view.record is the column text. */
 static const struct database_step steps[] = {
     {.sql =
          "CREATE TABLE marks (name TEXT PRIMARY KEY, value INTEGER NOT NULL) WITHOUT ROWID;"
@@ -115,11 +115,11 @@ static int64_t hash_inbox(const struct inbox_row *row)
     return (int64_t)hash_bytes(hash, row->json, row->json_len);
 }
 
-static int64_t hash_email(const struct email_row *row)
+static int64_t hash_email(const struct email_view *email, const char *key)
 {
-    const int64_t numbers[] = {row->number,  row->inbox,   row->json_len,       row->line_len,
-                               row->date_ms, row->seen_ms, row->is_quarantined, (int64_t)row->record};
-    return (int64_t)hash_text(hash_text(hash_bytes(0, numbers, sizeof(numbers)), row->key), row->name);
+    const int64_t numbers[] = {email->number,  email->inbox,   email->json_len,       email->line_len,
+                               email->date_ms, email->seen_ms, email->is_quarantined, (int64_t)email->record};
+    return (int64_t)hash_text(hash_text(hash_bytes(0, numbers, sizeof(numbers)), key), email->name);
 }
 
 /* ---------------------------------------------------------------- writing */
@@ -133,12 +133,13 @@ int cache_put_inbox(struct connection *connection, const struct inbox_row *row)
         row->json_len, hash_inbox(row));
 }
 
-int cache_put_email(struct connection *connection, const struct email_row *row)
+int cache_put_email(struct connection *connection, const struct email_view *email, const char *key)
 {
     return query_execute(connection, "INSERT OR REPLACE INTO emails VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                         "iiiiiiiissi", (int64_t)row->number, (int64_t)row->inbox, (int64_t)row->json_len,
-                         (int64_t)row->line_len, row->date_ms, row->seen_ms, (int64_t)row->is_quarantined,
-                         (int64_t)row->record, row->key, row->name, hash_email(row));
+                         "iiiiiiiissi", (int64_t)email->number, (int64_t)email->inbox,
+                         (int64_t)email->json_len, (int64_t)email->line_len, email->date_ms, email->seen_ms,
+                         (int64_t)email->is_quarantined, (int64_t)email->record, key, email->name,
+                         hash_email(email, key));
 }
 
 int cache_delete_email(struct connection *connection, uint32_t number)
@@ -264,7 +265,8 @@ static int visit_inbox(sqlite3_stmt *row, const struct cache_visitor *visitor)
 
 static int visit_email(sqlite3_stmt *row, const struct cache_visitor *visitor)
 {
-    const struct email_row email = {
+    const char *key = column_text(row, 8);
+    const struct email_view email = {
         .number = (uint32_t)sqlite3_column_int64(row, 0),
         .inbox = (uint32_t)sqlite3_column_int64(row, 1),
         .json_len = (uint32_t)sqlite3_column_int64(row, 2),
@@ -273,12 +275,11 @@ static int visit_email(sqlite3_stmt *row, const struct cache_visitor *visitor)
         .seen_ms = sqlite3_column_int64(row, 5),
         .is_quarantined = sqlite3_column_int64(row, 6) != 0,
         .record = (uint64_t)sqlite3_column_int64(row, 7),
-        .key = column_text(row, 8),
         .name = column_text(row, 9),
     };
-    bool is_intact = email.key != NULL && email.name != NULL && email.name[0] != '\0' &&
-                     sqlite3_column_int64(row, 10) == hash_email(&email);
-    return is_intact ? visitor->visit_email(visitor->context, &email) : -EUCLEAN;
+    bool is_intact = key != NULL && email.name != NULL && email.name[0] != '\0' &&
+                     sqlite3_column_int64(row, 10) == hash_email(&email, key);
+    return is_intact ? visitor->visit_email(visitor->context, &email, key) : -EUCLEAN;
 }
 
 static int visit_rows(struct connection *connection, const char *sql,

@@ -32,6 +32,7 @@
 #include <stdint.h>
 
 #include "sql/database.h"
+#include "store/store.h"
 
 struct cache {
     struct database *database;
@@ -86,24 +87,11 @@ struct inbox_row {
     size_t json_len;
 };
 
-struct email_row {
-    uint32_t number;
-    uint32_t inbox; /* number of its inbox */
-    uint32_t json_len;
-    uint32_t line_len; /* bytes in index.jsonl, without the file name (email_record.h) */
-    int64_t date_ms;
-    int64_t seen_ms;     /* when this record was first seen */
-    bool is_quarantined; /* the service holds the email back, so it is not listed with the others */
-    uint64_t record;     /* number of its record */
-    const char *key;     /* the service's id, or a substitute (email_record.h) */
-    const char *name;    /* file name */
-};
-
 /* Receives each row, inboxes first, in order of their numbers. Strings are valid during the call only. A
  * result of -errno ends the visit. */
 struct cache_visitor {
     int (*visit_inbox)(void *context, const struct inbox_row *row);
-    int (*visit_email)(void *context, const struct email_row *row);
+    int (*visit_email)(void *context, const struct email_view *email, const char *key);
     void *context;
 };
 
@@ -120,7 +108,8 @@ int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct 
 
 /* Each writes a change in the caller's turn. Return: 0; -errno of SQLite. */
 int cache_put_inbox(struct connection *connection, const struct inbox_row *row);
-int cache_put_email(struct connection *connection, const struct email_row *row);
+/* `key`: the service's id of the email, or a substitute (email_record.h). */
+int cache_put_email(struct connection *connection, const struct email_view *email, const char *key);
 int cache_delete_email(struct connection *connection, uint32_t number);
 int cache_add_record(struct connection *connection, uint64_t record, const char *json, size_t len);
 /* Lists in replaced_records a record that no email has any more. */

@@ -44,7 +44,7 @@ struct email_entry *email_table_find(const struct email_table *emails, uint32_t 
     if (number >= emails->entries->len)
         return NULL;
     struct email_entry *entry = &g_array_index(emails->entries, struct email_entry, number);
-    return entry->name != NULL ? entry : NULL;
+    return entry->view.name != NULL ? entry : NULL;
 }
 
 static uint32_t read_number(const char *bytes)
@@ -79,7 +79,8 @@ struct email_entry *email_table_add(struct email_table *emails, struct email_lis
     char *copy = g_string_chunk_insert_len(emails->names, all, (gssize)(key_at + key_size));
     g_array_set_size(emails->entries, number + 1);
     struct email_entry *entry = &g_array_index(emails->entries, struct email_entry, number);
-    entry->name = copy;
+    entry->view.number = number;
+    entry->view.name = copy;
     g_array_append_val(list->order, number);
     return g_hash_table_add(list->by_name, copy) && g_hash_table_add(list->by_key, copy + key_at) ? entry
                                                                                                   : NULL;
@@ -87,14 +88,14 @@ struct email_entry *email_table_add(struct email_table *emails, struct email_lis
 
 void email_list_add_to_sums(struct email_list *list, const struct email_entry *entry, int sign)
 {
-    if (entry->is_gone)
+    if (entry->view.is_gone)
         return;
-    if (entry->is_quarantined) {
+    if (entry->view.is_quarantined) {
         list->quarantined += (size_t)sign;
         return;
     }
     list->live += (size_t)sign;
-    list->jsonl_bytes += (uint64_t)(sign * (int64_t)(entry->line_len + strlen(entry->name)));
+    list->jsonl_bytes += (uint64_t)(sign * (int64_t)(entry->view.line_len + strlen(entry->view.name)));
 }
 
 /* ---------------------------------------------------------------- inboxes */
@@ -273,24 +274,19 @@ static int load_inbox(void *context, const struct inbox_row *row)
 }
 
 /* Takes no lock, since no reader exists yet. */
-static int load_email(void *context, const struct email_row *row)
+static int load_email(void *context, const struct email_view *row, const char *key)
 {
     struct index *index = context;
     struct inbox *inbox = inbox_table_get(&index->inboxes, row->inbox);
     if (inbox == NULL || row->number < index->emails.entries->len || row->number >= EMAILS_NUMBER_MAX ||
         row->json_len > EMAIL_RECORD_MAX_BYTES || !file_name_is_valid(row->name))
         return -EUCLEAN;
-    struct email_entry *entry =
-        email_table_add(&index->emails, &inbox->emails, row->number, row->name, row->key);
+    struct email_entry *entry = email_table_add(&index->emails, &inbox->emails, row->number, row->name, key);
     if (entry == NULL)
         return -EUCLEAN;
-    entry->record = row->record;
-    entry->date_ms = row->date_ms;
-    entry->seen_ms = row->seen_ms;
-    entry->json_len = row->json_len;
-    entry->line_len = row->line_len;
-    entry->inbox = row->inbox & STORE_SENT;
-    entry->is_quarantined = row->is_quarantined;
+    const char *name = entry->view.name;
+    entry->view = *row;
+    entry->view.name = name;
     email_list_add_to_sums(&inbox->emails, entry, 1);
     inbox->row.changed_ms = MAX(inbox->row.changed_ms, row->seen_ms);
     index->shows_quarantine |= row->is_quarantined && inbox->row.number != STORE_SENT;
@@ -444,17 +440,7 @@ static bool fill_in_email(const struct index *index, uint32_t number, struct ema
     const struct email_entry *entry = email_table_find(&index->emails, number);
     if (entry == NULL)
         return false;
-    *ret = (struct email_view){
-        .number = number,
-        .inbox = entry->inbox,
-        .name = entry->name,
-        .json_len = entry->json_len,
-        .record = entry->record,
-        .date_ms = entry->date_ms,
-        .seen_ms = entry->seen_ms,
-        .is_gone = entry->is_gone,
-        .is_quarantined = entry->is_quarantined,
-    };
+    *ret = entry->view;
     return true;
 }
 
@@ -514,8 +500,10 @@ static bool find_named(struct index *index, uint32_t inbox_number, const char *n
     const struct inbox *inbox = get_live_locked(index, inbox_number);
     uint32_t number = inbox == NULL ? NUMBER_NONE : email_list_find_name(&inbox->emails, name);
     const struct email_entry *entry = email_table_find(&index->emails, number);
-    return entry != NULL && !entry->is_gone && entry->is_quarantined == is_quarantined &&
-           fill_in_email(index, number, ret);
+    if (entry == NULL || entry->view.is_gone || entry->view.is_quarantined != is_quarantined)
+        return false;
+    *ret = entry->view;
+    return true;
 }
 
 bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
@@ -601,11 +589,11 @@ static size_t list_views(struct index *index, uint32_t inbox_number, bool is_qua
         const struct inbox *inbox = get_live_locked(index, inbox_number);
         size_t len = inbox == NULL ? 0 : inbox->emails.order->len;
         for (size_t looked = 0; position < len && looked < SKIP_MAX && filled < max; looked++) {
-            uint32_t number = email_list_get(&inbox->emails, position++);
-            const struct email_entry *entry = email_table_find(&index->emails, number);
-            if (entry->is_gone || entry->is_quarantined != is_quarantined)
+            const struct email_entry *entry =
+                email_table_find(&index->emails, email_list_get(&inbox->emails, position++));
+            if (entry->view.is_gone || entry->view.is_quarantined != is_quarantined)
                 continue;
-            fill_in_email(index, number, &ret[filled]);
+            ret[filled] = entry->view;
             ret_positions[filled++] = position;
         }
         is_end = position >= len;
@@ -698,7 +686,7 @@ const char *store_get_email_id(struct store *store, uint32_t email)
 {
     READ_GUARD(&store->index.read_lock);
     const struct email_entry *entry = email_table_find(&store->index.emails, email);
-    return entry == NULL ? NULL : email_entry_id(entry);
+    return entry == NULL ? NULL : email_view_id(&entry->view);
 }
 
 static uint32_t find_id_locked(struct index *index, uint32_t number, const char *id)
@@ -740,12 +728,12 @@ bool index_find_position(struct index *index, uint32_t email, uint32_t *ret_inbo
 {
     READ_GUARD(&index->read_lock);
     const struct email_entry *entry = email_table_find(&index->emails, email);
-    const struct inbox *inbox = entry == NULL ? NULL : inbox_table_get(&index->inboxes, entry->inbox);
+    const struct inbox *inbox = entry == NULL ? NULL : inbox_table_get(&index->inboxes, entry->view.inbox);
     if (inbox == NULL)
         return false;
     guint position = 0;
     bool is_found = g_array_binary_search(inbox->emails.order, &email, compare_numbers, &position);
-    *ret_inbox = entry->inbox;
+    *ret_inbox = entry->view.inbox;
     *ret_position = position;
     return is_found;
 }

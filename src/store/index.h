@@ -42,36 +42,28 @@ enum {
 };
 
 struct email_entry {
-    uint64_t record;  /* number of its record (cache.h); 0: the email was never shown */
-    const char *name; /* followed by the number and the key: email_table_add() */
-    int64_t date_ms;
-    int64_t seen_ms; /* when this record was first seen, or when the email was removed */
-    uint32_t json_len;
-    uint32_t line_len;   /* bytes of the line in index.jsonl, without the name */
-    uint32_t seen_in;    /* the last listing that had the email; protected by write_lock alone */
+    struct email_view view; /* record is 0 until the email is shown; name: email_table_add() */
+    uint32_t seen_in;       /* the last listing that had the email; protected by write_lock alone */
     uint32_t missing_ms; /* when a complete list first lacked the email (monotonic), or 0; under write_lock */
     uint32_t batch;      /* number of the last batch that had the email; protected by write_lock alone */
-    uint32_t inbox : 24; /* number of its inbox, at most STORE_SENT */
-    bool is_gone : 1;
-    bool is_quarantined : 1; /* the service holds the email back, so it is not listed with the others */
 };
 
 /* Returns the service's id, or its substitute (email_record.h). */
-static inline const char *email_entry_key(const struct email_entry *entry)
+static inline const char *email_view_key(const struct email_view *email)
 {
-    return entry->name + strlen(entry->name) + 1 + sizeof(uint32_t);
+    return email->name + strlen(email->name) + 1 + sizeof(uint32_t);
 }
 
 /* Returns the service's id, or NULL if the record has none. */
-static inline const char *email_entry_id(const struct email_entry *entry)
+static inline const char *email_view_id(const struct email_view *email)
 {
-    const char *key = email_entry_key(entry);
+    const char *key = email_view_key(email);
     return key[0] == '~' ? NULL : key;
 }
 
 static inline bool email_entry_is_shown(const struct email_entry *entry)
 {
-    return !entry->is_gone && !entry->is_quarantined;
+    return !entry->view.is_gone && !entry->view.is_quarantined;
 }
 
 /* All emails, by their numbers. */
@@ -241,9 +233,10 @@ static inline uint32_t email_list_get(const struct email_list *list, size_t posi
     return g_array_index(list->order, uint32_t, position);
 }
 
-/* Adds an email, whose entry is zeroed but for its name. `number` is at least emails->entries->len, and below
- * EMAILS_NUMBER_MAX. The name and the key are copied, with the number between them: a member of the set of
- * names or keys thus leads to the number. Returns NULL if the list has an email with this name or key. */
+/* Adds an email, whose entry is zeroed but for its number and name. `number` is at least
+ * emails->entries->len, and below EMAILS_NUMBER_MAX. The name and the key are copied, with the number between
+ * them: a member of the set of names or keys thus leads to the number. Returns NULL if the list has an email
+ * with this name or key. */
 struct email_entry *email_table_add(struct email_table *emails, struct email_list *list, uint32_t number,
                                     const char *name, const char *key);
 

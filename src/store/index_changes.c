@@ -19,27 +19,15 @@
 static int write_item(struct connection *connection, const struct email_batch *batch,
                       const struct index *index, const struct batch_item *item)
 {
-    const struct email_entry *before = email_table_find(&index->emails, item->number);
-    const struct email_entry *entry = &item->entry;
-    const struct email_row row = {
-        .number = item->number,
-        .inbox = entry->inbox,
-        .json_len = entry->json_len,
-        .line_len = entry->line_len,
-        .date_ms = entry->date_ms,
-        .seen_ms = entry->seen_ms,
-        .is_quarantined = entry->is_quarantined,
-        .record = entry->record,
-        .key = email_entry_key(entry),
-        .name = entry->name,
-    };
-    int error = cache_add_record(connection, row.record, batch->json.data + item->offset, row.json_len);
+    const struct email_entry *before = email_table_find(&index->emails, item->view.number);
+    const struct email_view *email = &item->view;
+    int error = cache_add_record(connection, email->record, batch->json.data + item->offset, email->json_len);
     if (error == 0)
-        error = cache_put_email(connection, &row);
-    if (error == 0 && before->record != 0)
-        error = cache_add_replaced(connection, before->record);
-    if (error == 0 && row.inbox != STORE_SENT)
-        error = search_index_add_pending(connection, row.number);
+        error = cache_put_email(connection, email, email_view_key(email));
+    if (error == 0 && before->view.record != 0)
+        error = cache_add_replaced(connection, before->view.record);
+    if (error == 0 && email->inbox != STORE_SENT)
+        error = search_index_add_pending(connection, email->number);
     return error;
 }
 
@@ -53,10 +41,11 @@ static int write_batch(struct email_batch *batch, struct index *index, struct in
         error = cache_put_inbox(connection, &inbox->row);
     for (size_t i = 0; i < batch->len && error == 0; i++) {
         struct batch_item *item = &batch->items[i];
-        if (item->change == STORE_ADDED && email_table_find(&index->emails, item->number)->record != 0)
+        if (item->change == STORE_ADDED &&
+            email_table_find(&index->emails, item->view.number)->view.record != 0)
             item->change = STORE_RETURNED;
-        item->entry.record = index->next_record++;
-        item->entry.seen_ms = now_ms;
+        item->view.record = index->next_record++;
+        item->view.seen_ms = now_ms;
         error = write_item(connection, batch, index, item);
     }
     error = cache_end_write(index->cache, error);
@@ -66,17 +55,13 @@ static int write_batch(struct email_batch *batch, struct index *index, struct in
 
 static void show_item(struct index *index, struct inbox *inbox, const struct batch_item *item)
 {
-    struct email_entry *known = email_table_find(&index->emails, item->number);
-    struct email_entry entry = item->entry;
+    struct email_entry *known = email_table_find(&index->emails, item->view.number);
     inbox->emails.changes++;
-    index->size.bytes -= known->json_len;
-    index->size.bytes += entry.json_len;
+    index->size.bytes -= known->view.json_len;
+    index->size.bytes += item->view.json_len;
     index->size.emails += item->change == STORE_ADDED;
     email_list_add_to_sums(&inbox->emails, known, -1);
-    entry.seen_in = known->seen_in; /* another listing may have had the email meanwhile */
-    entry.missing_ms = known->missing_ms;
-    entry.batch = known->batch; /* another batch may have it now */
-    *known = entry;
+    known->view = item->view;
     email_list_add_to_sums(&inbox->emails, known, 1);
 }
 
@@ -102,12 +87,12 @@ static int write_and_show_locked(struct email_batch *batch, struct index *index,
 /* An email that leaves the quarantine is announced like a new email. */
 static void notify_item(const struct index *index, const struct batch_item *item, const char *inbox_name)
 {
-    index_notify_email(index, item->number, item->change);
-    if (inbox_name == NULL || item->entry.is_quarantined ||
+    index_notify_email(index, item->view.number, item->change);
+    if (inbox_name == NULL || item->view.is_quarantined ||
         (item->change != STORE_ADDED && item->change != STORE_MOVED))
         return;
-    g_autofree char *path = g_strdup_printf("inboxes/%s/%s", inbox_name, item->entry.name);
-    index_notify_event(index, EVENT_MAIL, path, email_entry_id(&item->entry), NULL);
+    g_autofree char *path = g_strdup_printf("inboxes/%s/%s", inbox_name, item->view.name);
+    index_notify_event(index, EVENT_MAIL, path, email_view_id(&item->view), NULL);
 }
 
 /* The new emails of an inbox that is being backfilled are reported as one change of the inbox. `inbox_name`
@@ -123,7 +108,7 @@ static void notify_batch(const struct email_batch *batch, const struct index *in
             notify_item(index, &batch->items[i], inbox_name);
     }
     if (backfilled != NULL && inbox_name == NULL)
-        index_notify_email(index, backfilled->number, STORE_CHANGED);
+        index_notify_email(index, backfilled->view.number, STORE_CHANGED);
     else if (backfilled != NULL)
         index_notify_inbox(index, batch->inbox, STORE_CHANGED, NULL);
 }
@@ -186,9 +171,9 @@ static bool is_unchanged(struct index *index, const struct email_entry *entry,
                          const struct email_record *record)
 {
     _cleanup_free_ char *known = NULL;
-    return entry != NULL && !entry->is_gone && entry->is_quarantined == record->is_quarantined &&
-           entry->json_len == record->json_len &&
-           cache_read_record(index->cache, entry->record, entry->json_len, &known) == 0 &&
+    return entry != NULL && !entry->view.is_gone && entry->view.is_quarantined == record->is_quarantined &&
+           entry->view.json_len == record->json_len &&
+           cache_read_record(index->cache, entry->view.record, entry->view.json_len, &known) == 0 &&
            memcmp(known, record->json, record->json_len) == 0;
 }
 
@@ -205,32 +190,32 @@ static int add_unseen_email(struct index *index, struct inbox *inbox, uint32_t l
     WRITE_GUARD(&index->read_lock);
     struct email_entry *entry =
         email_table_add(&index->emails, &inbox->emails, index->emails.entries->len, name, record->key);
-    entry->date_ms = clock_realtime_ms(index->clock);
+    entry->view.date_ms = clock_realtime_ms(index->clock);
     entry->seen_in = listing != 0 ? listing : index->last_listing;
-    entry->inbox = inbox->row.number & STORE_SENT;
-    entry->is_gone = true;
+    entry->view.inbox = inbox->row.number;
+    entry->view.is_gone = true;
     return 0;
 }
 
-static int add_to_batch(struct email_batch *batch, uint32_t number, struct email_entry *known,
+static int add_to_batch(struct email_batch *batch, struct email_entry *known,
                         const struct email_record *record)
 {
     struct batch_item *item = &batch->items[batch->len];
-    *item = (struct batch_item){.number = number, .offset = batch->json.len, .entry = *known};
-    item->change = known->is_gone                                    ? STORE_ADDED
-                   : known->is_quarantined != record->is_quarantined ? STORE_MOVED
-                                                                     : STORE_CHANGED;
+    *item = (struct batch_item){.offset = batch->json.len, .view = known->view};
+    item->change = known->view.is_gone                                    ? STORE_ADDED
+                   : known->view.is_quarantined != record->is_quarantined ? STORE_MOVED
+                                                                          : STORE_CHANGED;
     if (record->has_date)
-        item->entry.date_ms = record->date_ms;
-    item->entry.json_len = (uint32_t)record->json_len;
-    item->entry.line_len = (uint32_t)record->line_len;
-    item->entry.is_gone = false;
-    item->entry.is_quarantined = record->is_quarantined;
+        item->view.date_ms = record->date_ms;
+    item->view.json_len = (uint32_t)record->json_len;
+    item->view.line_len = (uint32_t)record->line_len;
+    item->view.is_gone = false;
+    item->view.is_quarantined = record->is_quarantined;
     if (batch->json.max_bytes == 0)
         batch->json = STRBUF_INIT(EMAIL_BATCH_MAX_BYTES + EMAIL_RECORD_MAX_BYTES);
     int error = strbuf_append(&batch->json, record->json, record->json_len);
     if (error == 0) {
-        known->batch = item->entry.batch = batch->number;
+        known->batch = batch->number;
         batch->len++;
     }
     return error;
@@ -258,8 +243,8 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
     }
     if (!*ret_is_changed)
         return 0;
-    bool is_new = entry == NULL || entry->record == 0;
-    size_t known_len = entry == NULL ? 0 : entry->json_len;
+    bool is_new = entry == NULL || entry->view.record == 0;
+    size_t known_len = entry == NULL ? 0 : entry->view.json_len;
     int error = 0;
     if (record->json_len > known_len)
         error = index_check_room_locked(index, is_new ? batch->len + 1 : 0,
@@ -274,7 +259,7 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
         batch->inbox = inbox_number;
         batch->number = ++index->last_batch;
     }
-    return add_to_batch(batch, email, email_table_find(&index->emails, email), record);
+    return add_to_batch(batch, email_table_find(&index->emails, email), record);
 }
 
 int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
@@ -335,7 +320,7 @@ static GArray *find_confirmed_gone(struct index *index, const struct inbox *inbo
     for (size_t i = 0; i < inbox->emails.order->len; i++) {
         uint32_t email = email_list_get(&inbox->emails, i);
         struct email_entry *entry = email_table_find(&index->emails, email);
-        if (entry->is_gone || (entry->is_quarantined && !with_quarantined) ||
+        if (entry->view.is_gone || (entry->view.is_quarantined && !with_quarantined) ||
             was_seen(entry->seen_in, listing))
             continue;
         if (is_confirmed_gone(&entry->missing_ms, now_ms))
@@ -357,7 +342,7 @@ static void delete_emails(const struct index *index, const GArray *emails)
         uint32_t email = g_array_index(emails, uint32_t, i);
         error = cache_delete_email(connection, email);
         if (error == 0)
-            error = cache_add_replaced(connection, email_table_find(&index->emails, email)->record);
+            error = cache_add_replaced(connection, email_table_find(&index->emails, email)->view.record);
         if (error == 0)
             error = search_index_remove(connection, email);
     }
@@ -371,9 +356,9 @@ static void remove_emails_locked(struct index *index, struct inbox *inbox, const
     for (guint i = 0; i < emails->len; i++) {
         struct email_entry *entry = email_table_find(&index->emails, g_array_index(emails, uint32_t, i));
         email_list_add_to_sums(&inbox->emails, entry, -1);
-        entry->is_gone = true;
+        entry->view.is_gone = true;
         entry->missing_ms = 0;
-        entry->seen_ms = now_ms;
+        entry->view.seen_ms = now_ms;
     }
     inbox->emails.changes += emails->len;
     touch_inbox_locked(inbox, now_ms);
@@ -410,7 +395,7 @@ bool index_has_key_in_named_inbox(struct index *index, const char *key)
         if (inbox == NULL || inbox->row.is_gone || inbox == index->inboxes.of_no_name)
             continue;
         uint32_t email = email_list_find_key(&inbox->emails, key);
-        if (email != NUMBER_NONE && !email_table_find(&index->emails, email)->is_gone)
+        if (email != NUMBER_NONE && !email_table_find(&index->emails, email)->view.is_gone)
             return true;
     }
     return false;

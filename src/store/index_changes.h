@@ -35,9 +35,8 @@ enum {
 
 struct batch_item {
     enum store_change change; /* the flush tells STORE_RETURNED from STORE_ADDED */
-    uint32_t number;          /* the email's number */
     size_t offset;            /* where the email's JSON begins in email_batch.json */
-    struct email_entry entry; /* the email's new values */
+    struct email_view view;   /* the email's new values */
 };
 
 struct email_batch {  /* empty: all zeros */

@@ -52,11 +52,11 @@ static void collect_locked(struct store_jsonl *file, const struct inbox *inbox)
             continue;
         *bits |= (uint8_t)(1U << i % 8);
         const struct jsonl_line line = {
-            .record = entry->record,
-            .name = entry->name,
-            .date_ms = entry->date_ms,
-            .json_len = entry->json_len,
-            .line_len = entry->line_len,
+            .record = entry->view.record,
+            .name = entry->view.name,
+            .date_ms = entry->view.date_ms,
+            .json_len = entry->view.json_len,
+            .line_len = entry->view.line_len,
         };
         g_array_append_val(file->lines, line);
     }

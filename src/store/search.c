@@ -103,12 +103,12 @@ static bool matches_facts(const struct search *search, uint32_t email, int64_t *
     struct index *index = &search->store->index;
     READ_GUARD(&index->read_lock);
     const struct email_entry *entry = email_table_find(&index->emails, email);
-    if (entry == NULL || !email_entry_is_shown(entry) || entry->inbox == STORE_SENT)
+    if (entry == NULL || !email_entry_is_shown(entry) || entry->view.inbox == STORE_SENT)
         return false;
-    const struct inbox *inbox = inbox_table_get(&index->inboxes, entry->inbox);
-    *ret_date_ms = entry->date_ms;
+    const struct inbox *inbox = inbox_table_get(&index->inboxes, entry->view.inbox);
+    *ret_date_ms = entry->view.date_ms;
     return !inbox->row.is_gone &&
-           search_query_matches_facts(search->query, inbox->folded_name, entry->date_ms);
+           search_query_matches_facts(search->query, inbox->folded_name, entry->view.date_ms);
 }
 
 static uint32_t count_numbers(struct index *index)

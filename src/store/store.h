@@ -39,10 +39,11 @@ struct email_view {
     uint32_t number;
     uint32_t inbox;      /* number of its inbox */
     const char *name;    /* file name with ".json", unique in its inbox */
-    size_t json_len;     /* size of the file, as read by store_read_email() */
     uint64_t record;     /* number of the record; a changed record has a new number */
     int64_t date_ms;     /* mtime: the record's date or, without one, when it was first seen */
-    int64_t seen_ms;     /* ctime: when this content was first seen */
+    int64_t seen_ms;     /* ctime: when this content was first seen, or when the email was removed */
+    uint32_t json_len;   /* size of the file, as read by store_read_email() */
+    uint32_t line_len;   /* bytes of the line in index.jsonl, without the name */
     bool is_gone;        /* the inbox does not hold the email now */
     bool is_quarantined; /* rules or checks of the inbox hold the email back (store_list_quarantined()) */
 };

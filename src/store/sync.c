@@ -129,7 +129,7 @@ static bool is_hidden(struct index *index, const char *key)
     READ_GUARD(&index->read_lock);
     uint32_t number = email_list_find_key(&index->inboxes.sent.emails, key);
     const struct email_entry *entry = email_table_find(&index->emails, number);
-    return entry != NULL && entry->is_quarantined;
+    return entry != NULL && entry->view.is_quarantined;
 }
 
 /* Adds the inbox that an email names, or the one of emails that name none. Sets *ret_inbox to NUMBER_NONE if

@@ -75,18 +75,17 @@ static void put_row(struct connection *connection, const uint8_t *bytes, size_t 
                                     .name = rest + half,
                                     .json = rest,
                                     .json_len = strlen(rest)};
-    const struct email_row email = {.number = bytes[1],
-                                    .inbox = bytes[2],
-                                    .json_len = bytes[2],
-                                    .line_len = bytes[3],
-                                    .is_quarantined = (bytes[3] & 1) != 0,
-                                    .record = bytes[3],
-                                    .key = key,
-                                    .name = rest + half};
+    const struct email_view email = {.number = bytes[1],
+                                     .inbox = bytes[2],
+                                     .json_len = bytes[2],
+                                     .line_len = bytes[3],
+                                     .is_quarantined = (bytes[3] & 1) != 0,
+                                     .record = bytes[3],
+                                     .name = rest + half};
     if (bytes[0] % 4 == 0)
         (void)cache_put_inbox(connection, &inbox);
     else if (bytes[0] % 4 == 1)
-        (void)cache_put_email(connection, &email);
+        (void)cache_put_email(connection, &email, key);
     else if (bytes[0] % 4 == 2)
         (void)cache_add_record(connection, bytes[3], rest, strlen(rest));
     else

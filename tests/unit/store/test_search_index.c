@@ -53,14 +53,13 @@ static void catch_up(struct fixture *fixture)
 static void note(struct fixture *fixture, uint32_t number, const char *json)
 {
     struct connection *connection = NULL;
-    const struct email_row row = {.number = number,
-                                  .json_len = (uint32_t)strlen(json),
-                                  .record = ++fixture->next_record,
-                                  .key = "key",
-                                  .name = "name"};
+    const struct email_view email = {.number = number,
+                                     .json_len = (uint32_t)strlen(json),
+                                     .record = ++fixture->next_record,
+                                     .name = "name"};
     assert_int_equal(cache_begin_write(&fixture->cache, &connection), 0);
-    assert_int_equal(cache_add_record(connection, row.record, json, row.json_len), 0);
-    assert_int_equal(cache_put_email(connection, &row), 0);
+    assert_int_equal(cache_add_record(connection, email.record, json, email.json_len), 0);
+    assert_int_equal(cache_put_email(connection, &email, "key"), 0);
     assert_int_equal(search_index_add_pending(connection, number), 0);
     assert_int_equal(cache_end_write(&fixture->cache, 0), 0);
 }
