@@ -106,35 +106,30 @@ static const char *domain_of(const char *recipient)
 
 /* `sender` may be a user name without a domain, from a program on this machine, or "", in a bounce. If there
  * is no sender, Reply-To gets the text in From, so that a reply is refused with a reason. */
-static int set_sender(const char *sender, const char *domain, struct message *message)
+static void set_sender(const char *sender, const char *domain, struct message *message)
 {
-    _cleanup_free_ char *address = NULL;
     bool has_sender = sender[0] != '\0';
     bool is_whole = has_sender && address_is_valid(sender);
-    if (asprintf(&address, "%s@%s", has_sender ? sender : "MAILER-DAEMON", domain) < 0)
-        return -ENOMEM;
+    g_autofree char *address = g_strdup_printf("%s@%s", has_sender ? sender : "MAILER-DAEMON", domain);
     const char *from = is_whole ? sender : address_is_valid(address) ? address : "MAILER-DAEMON@localhost";
     message->from = json_pack("{s:s, s:s?}", "address", from, "name", message->sender_text);
     if (!has_sender && message->sender_text != NULL && json_array_size(message->reply_to) == 0) {
         json_decref(message->reply_to);
         message->reply_to = json_pack("[{s:s, s:n}]", "address", message->sender_text, "name");
-        if (message->reply_to == NULL)
-            return -ENOMEM;
     }
-    return message->from != NULL ? 0 : -ENOMEM;
 }
 
 /* A date in the future is replaced: clients would list the message before later ones. */
-static int complete_message(const struct smtp_message *received, struct message *message)
+static void complete_message(const struct smtp_message *received, struct message *message)
 {
     const char *domain = domain_of(received->recipients[0]);
     int64_t now = clock_realtime_ms(clock_system());
-    int error = message->from == NULL ? set_sender(received->sender, domain, message) : 0;
+    if (message->from == NULL)
+        set_sender(received->sender, domain, message);
     if (message->date_ms <= 0 || message->date_ms > now)
         message->date_ms = now;
-    if (error == 0 && message->message_id == NULL)
-        error = message_make_id(message, address_is_valid(received->recipients[0]) ? domain : "localhost");
-    return error;
+    if (message->message_id == NULL)
+        message_make_id(message, address_is_valid(received->recipients[0]) ? domain : "localhost");
 }
 
 /* ---------------------------------------------------------------- storing a message, in the turn to write */
@@ -249,8 +244,7 @@ static int receive_message(struct database *database, const struct smtp_message 
     _cleanup_(message_release) struct message message = {0};
     struct connection *connection = NULL;
     int error = message_read(received->text + mbox_len, received->text_len - mbox_len, &message);
-    if (error == 0)
-        error = complete_message(received, &message);
+    complete_message(received, &message);
     if (error == 0)
         error = message_make_columns(&message);
     if (error == 0)

@@ -58,20 +58,18 @@ void message_release(struct message *message)
 char *message_ascii_address(const char *address)
 {
     InternetAddress *mailbox = internet_address_mailbox_new(NULL, address);
-    char *ascii = strdup(internet_address_mailbox_get_idn_addr(INTERNET_ADDRESS_MAILBOX(mailbox)));
+    char *ascii = g_strdup(internet_address_mailbox_get_idn_addr(INTERNET_ADDRESS_MAILBOX(mailbox)));
     g_object_unref(mailbox);
     return ascii;
 }
 
-int message_make_id(struct message *message, const char *domain)
+void message_make_id(struct message *message, const char *domain)
 {
     char id[37];
     random_uuid(id);
-    _cleanup_free_ char *address = NULL;
-    if (asprintf(&address, "%s@%s", id, domain) < 0)
-        return -ENOMEM;
-    _cleanup_free_ char *ascii = message_ascii_address(address);
-    return ascii == NULL || asprintf(&message->message_id, "<%s>", ascii) < 0 ? -ENOMEM : 0;
+    g_autofree char *address = g_strdup_printf("%s@%s", id, domain);
+    g_autofree char *ascii = message_ascii_address(address);
+    message->message_id = g_strdup_printf("<%s>", ascii);
 }
 
 json_t *message_attachment_records(const struct message *message)
@@ -130,9 +128,8 @@ int message_make_columns(struct message *message)
 int message_compose(struct message *message, const char *domain)
 {
     message->date_ms = clock_realtime_ms(clock_system());
-    int error = message_make_id(message, domain);
-    if (error == 0)
-        error = message_make_columns(message);
+    message_make_id(message, domain);
+    int error = message_make_columns(message);
     if (error == 0)
         message->raw = message->written = message_write(message, &message->raw_len);
     return error;
@@ -267,35 +264,34 @@ static json_t *make_other(const char *item)
     return json_pack("{s:s+, s:n}", "address", text, is_address ? "\uFFFD" : "", "name");
 }
 
-/* Lists the addresses in all fields of this name, and behind them the texts that are not addresses. The
- * caller owns the list, on failure too. Return: 0 or -ENOMEM. */
-static int read_addresses(struct span header, const char *field, json_t **ret_list)
+/* Lists the addresses in all fields of this name, and behind them the texts that are not addresses. */
+static json_t *read_addresses(struct span header, const char *field)
 {
     _cleanup_(address_list_release) struct address_list addresses = {0};
     g_autoptr(GPtrArray) others = g_ptr_array_new_with_free_func(g_free);
-    *ret_list = json_array();
-    int error = 0;
+    json_t *list = json_array();
     find_addresses(header, field, &addresses, others);
-    for (size_t i = 0; i < addresses.len && error == 0; i++)
-        error = json_array_append_new(*ret_list, make_address(&addresses.items[i])) == 0 ? 0 : -ENOMEM;
-    for (unsigned int i = 0; i < others->len && error == 0; i++)
-        error = json_array_append_new(*ret_list, make_other(others->pdata[i])) == 0 ? 0 : -ENOMEM;
-    return error;
+    for (size_t i = 0; i < addresses.len; i++)
+        json_array_append_new(list, make_address(&addresses.items[i]));
+    for (unsigned int i = 0; i < others->len; i++)
+        json_array_append_new(list, make_other(others->pdata[i]));
+    return list;
 }
 
-/* Lists the Message-IDs in a value, except those that are not ASCII, which a reply could not repeat. If there
- * are too many, keeps the first and the newest. The caller owns the list, on failure too. */
-static int read_message_ids(struct span value, json_t **ret_ids)
+/* Lists the Message-IDs in a field, except those that are not ASCII, which a reply could not repeat. If there
+ * are too many, keeps the first and the newest. */
+static json_t *read_message_ids(struct span header, const char *field)
 {
+    struct span value = mime_find_field(header, field);
     g_auto(GStrv) ids = message_id_list(value.bytes, value.len);
-    *ret_ids = json_array();
+    json_t *list = json_array();
     for (size_t i = 0; ids[i] != NULL; i++) {
-        if (g_str_is_ascii(ids[i]) && json_array_append_new(*ret_ids, json_sprintf("<%s>", ids[i])) != 0)
-            return -ENOMEM;
-        if (json_array_size(*ret_ids) > MESSAGE_REFERENCES_MAX)
-            json_array_remove(*ret_ids, 1);
+        if (g_str_is_ascii(ids[i]))
+            json_array_append_new(list, json_sprintf("<%s>", ids[i]));
+        if (json_array_size(list) > MESSAGE_REFERENCES_MAX)
+            json_array_remove(list, 1);
     }
-    return *ret_ids != NULL ? 0 : -ENOMEM;
+    return list;
 }
 
 static void read_sender(struct span header, struct message *message)
@@ -312,28 +308,21 @@ static void read_sender(struct span header, struct message *message)
         message->sender_text = read_line(from);
 }
 
-static int read_headers(struct span header, struct message *message)
+static void read_headers(struct span header, struct message *message)
 {
     struct span date = mime_find_field(header, "Date");
     if (header_date_parse(date.bytes, date.len, &message->date_ms) != 0)
         message->date_ms = 0;
-    message->bcc = json_array();
-    _cleanup_json_ json_t *own_ids = NULL;
-    int error = read_message_ids(mime_find_field(header, "Message-ID"), &own_ids);
-    if (error == 0)
-        error = read_message_ids(mime_find_field(header, "In-Reply-To"), &message->in_reply_to);
-    if (error == 0)
-        error = read_message_ids(mime_find_field(header, "References"), &message->references);
+    _cleanup_json_ json_t *own_ids = read_message_ids(header, "Message-ID");
     message->message_id = g_strdup(json_string_value(json_array_get(own_ids, 0)));
+    message->in_reply_to = read_message_ids(header, "In-Reply-To");
+    message->references = read_message_ids(header, "References");
     message->subject = read_line(mime_find_field(header, "Subject"));
     read_sender(header, message);
-    if (error == 0)
-        error = read_addresses(header, "To", &message->to);
-    if (error == 0)
-        error = read_addresses(header, "Cc", &message->cc);
-    if (error == 0)
-        error = read_addresses(header, "Reply-To", &message->reply_to);
-    return error;
+    message->to = read_addresses(header, "To");
+    message->cc = read_addresses(header, "Cc");
+    message->bcc = json_array();
+    message->reply_to = read_addresses(header, "Reply-To");
 }
 
 int message_read(const char *raw, size_t len, struct message *message)
@@ -345,10 +334,9 @@ int message_read(const char *raw, size_t len, struct message *message)
     message->raw = raw;
     message->raw_len = len;
     mime_split(text, &header, &body);
-    int error = read_headers(header, message);
+    read_headers(header, message);
     mime_read(text, &visitor);
-    if (error == 0)
-        error = mime_texts_join(&reading.texts, DRAFT_BODY_MAX_BYTES, &message->plain_text, &message->html,
+    int error = mime_texts_join(&reading.texts, DRAFT_BODY_MAX_BYTES, &message->plain_text, &message->html,
                                 &message->alternative_content);
     mime_texts_release(&reading.texts);
     return error;

@@ -64,8 +64,8 @@ struct message {
 /* Accepts a half-filled or zeroed message. */
 void message_release(struct message *message);
 
-/* Sets message_id to "<random@domain>". Return: 0 or -errno. */
-int message_make_id(struct message *message, const char *domain);
+/* Sets message_id to "<random@domain>". */
+void message_make_id(struct message *message, const char *domain);
 
 /* Makes `header` and `search_text` of the values. Return: 0 or -ENOMEM. */
 int message_make_columns(struct message *message);
@@ -75,7 +75,7 @@ int message_make_columns(struct message *message);
 int message_compose(struct message *message, const char *domain);
 
 /* Returns the address with its domain in ASCII (RFC 5890), or unchanged if the domain has no such form. The
- * caller frees it. NULL when out of memory. */
+ * caller frees it. */
 char *message_ascii_address(const char *address);
 
 /* Returns the message as RFC 5322 text with CRLF line ends, in 7 bits except for addresses beyond ASCII and
@@ -92,14 +92,14 @@ int message_write_for_relay(const char *raw, size_t len, struct strbuf *text);
  * from and the bodies stay zero if the text does not have them. A body is cut at DRAFT_BODY_MAX_BYTES, the
  * attachments at ATTACHMENTS_MAX (draft.h), a list at ADDRESS_LIST_MAX addresses, a subject at 8 KiB, a name
  * at 255 bytes. The text is borrowed until message_release(). The caller owns the values in the
- * message, on failure too. Return: 0, or -errno when resources are lacking. */
+ * message, on failure too. Return: 0 or -ENOMEM. */
 int message_read(const char *raw, size_t len, struct message *message);
 
 /* Reads the attachment with this index, in the order of message_read(); in a text of message_write(), an
- * enclosed message is the last attachment. The caller frees the bytes. Return: 0, -ENOENT or -errno. */
+ * enclosed message is the last attachment. The caller frees the bytes. Return: 0 or -ENOENT. */
 int message_read_attachment(const char *raw, size_t len, size_t index, char **ret_bytes, size_t *ret_len);
 
-/* Returns the records of the attachments; NULL when out of memory. */
+/* Returns the records of the attachments. */
 json_t *message_attachment_records(const struct message *message);
 
 /* Returns the text in which searches look. The caller frees it. NULL when out of memory. */

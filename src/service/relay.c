@@ -142,8 +142,6 @@ static int load_email(struct database *database, struct relay_message *message)
     if (error != 0)
         return error;
     message->sender = message_ascii_address(query_column_text(statement.row, 0));
-    if (message->sender == NULL)
-        return -ENOMEM;
     return message_write_for_relay(sqlite3_column_blob(statement.row, 1),
                                    (size_t)sqlite3_column_bytes(statement.row, 1), &message->text);
 }
@@ -156,7 +154,7 @@ static int make_attempt(struct outgoing *outgoing, struct attempt *attempt)
         .text = STRBUF_INIT(MESSAGE_MAX_BYTES),
         .answer = STRBUF_INIT(ANSWER_MAX_BYTES),
     };
-    int error = message.recipient != NULL ? load_email(outgoing->database, &message) : -ENOMEM;
+    int error = load_email(outgoing->database, &message);
     if (error == 0)
         send_message((struct relay *)outgoing, &message);
     free(message.sender);

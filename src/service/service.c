@@ -161,6 +161,7 @@ static int start_service(const struct service_config *config, struct service **r
         return -ENOMEM;
     service->context.config = *config;
     g_mime_init();
+    json_set_alloc_funcs(g_malloc, g_free); /* so no list loses an item when memory runs out */
     /* A large message gets a mapping of its own, whose memory returns to the kernel when it is freed. */
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
     if (!validate_is_domain(config->domain))

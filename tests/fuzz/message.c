@@ -40,7 +40,7 @@ static void check_record(struct message *message)
     if (message->from == NULL)
         message->from = json_incref(made_up);
     if (message->message_id == NULL)
-        FUZZ_CHECK(message_make_id(message, "x.example") == 0);
+        message_make_id(message, "x.example");
     FUZZ_CHECK(message_make_columns(message) == 0);
     FUZZ_CHECK(message->header != NULL && message->search_text != NULL);
 }

@@ -135,7 +135,7 @@ TEST(a_non_ascii_domain_is_written_in_ascii)
         assert_string_equal(ascii, addresses[i][1]);
     }
     struct message message = {0};
-    assert_int_equal(0, message_make_id(&message, "bücher.example"));
+    message_make_id(&message, "bücher.example");
     assert_non_null(strstr(message.message_id, "@xn--bcher-kva.example>"));
     message_release(&message);
 }
