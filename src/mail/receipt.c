@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <jansson.h>
-#include <string.h>
 
 #include "base/cleanup.h"
 #include "mail/json_writer.h"

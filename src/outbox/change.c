@@ -242,23 +242,19 @@ static int save_change(struct connection *turn, const struct change *change)
 static int save_changes(struct outbox *outbox, struct change *changes, size_t len)
 {
     struct connection *turn;
-    bool is_forced = len > 0;
     int error = 0;
-    for (size_t i = 0; i < len; i++) {
-        is_forced = is_forced && changes[i].is_forced;
-        error = error != 0 ? error : outbox_measure_receipt(outbox, &changes[i].next);
-    }
+    for (size_t i = 0; i < len && error == 0; i++)
+        error = outbox_measure_receipt(outbox, &changes[i].next);
     error = error != 0 ? error : spool_begin(outbox->spool, &turn);
     if (error == 0) {
         for (size_t i = 0; i < len && error == 0; i++)
             error = save_change(turn, &changes[i]);
         error = spool_end(outbox->spool, turn, error);
     }
-    if (error == 0 || !is_forced)
+    if (error == 0 || !changes->is_forced)
         return error;
     log_error("the spool cannot record what became of a message (%s); trying again", strerror(-error));
-    for (size_t i = 0; i < len; i++)
-        changes[i].is_unsaved = true;
+    changes->is_unsaved = true;
     return 0;
 }
 

@@ -106,8 +106,8 @@ struct change {
     struct item *item;   /* claimed, or new (ITEM_GONE); NULL if nothing changes */
     struct row next;     /* the new row, owned; next.state is ITEM_GONE if the item is removed */
     const char *request; /* in ITEM_SENDING, the request to record, borrowed; NULL if it is too long */
-    bool is_forced;      /* the service answered already: the items in memory are updated even if the disk
-                            fails */
+    bool is_forced;      /* the service answered already: the item in memory is updated even if the disk
+                            fails. Only of a change that is committed alone */
     const struct piece *pooled; /* a file that the pool now has, borrowed; or NULL */
     uint64_t awaits; /* in ITEM_WAITING, the number of the unfinished attachment (schedule.awaits); else 0 */
 

@@ -15,8 +15,6 @@
 #include "base/crash_point.h"
 #include "base/file.h"
 #include "base/lock.h"
-#include "base/log.h"
-#include "mail/receipt.h"
 #include "outbox/accept.h"
 #include "outbox/change.h"
 #include "outbox/writer_fate.h"

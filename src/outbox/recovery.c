@@ -5,14 +5,12 @@
  * sent. No other thread uses the outbox yet.
  */
 #include <errno.h>
-#include <fcntl.h>
 #include <glib.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"
-#include "base/log.h"
 #include "mail/reason.h"
 #include "outbox/change.h"
 #include "outbox/migration.h"
