@@ -235,9 +235,6 @@ int accept_check(struct outbox *outbox, struct item *item, const char *name, con
         return check_message(outbox, ret, bytes, len, ret_reason);
     next->state = ITEM_UPLOADING;
     next->size = (int64_t)len;
-    if (len > ATTACHMENTS_MAX_BYTES)
-        return reason_give(ret_reason, -EFBIG, "an attachment can have at most %d bytes",
-                           ATTACHMENTS_MAX_BYTES);
     hash_sha256(bytes, len, next->digest);
     return 0;
 }
@@ -246,14 +243,10 @@ int accept_prepare(struct outbox *outbox, struct item *item, const char *name, s
                    char **ret_reason)
 {
     _cleanup_free_ char *bytes = NULL;
-    int error = 0;
+    size_t len;
+    size_t max = accept_max_bytes(item->row.kind);
     *ret = (struct change){.item = NULL};
-    pthread_mutex_lock(&outbox->lock); /* outbox_set_times() changes the size without a claim */
-    size_t len = (size_t)item->size;
-    pthread_mutex_unlock(&outbox->lock);
-    if (len > 0 && !item_is_never_sent(item->row.kind, name))
-        error =
-            spool_read_content(outbox->spool, item->number, accept_max_bytes(item->row.kind), &bytes, &len);
+    int error = spool_read_content(outbox->spool, item->number, max, &bytes, &len);
     if (error == -EFBIG)
         return -EMSGSIZE;
     return error != 0 ? error : accept_check(outbox, item, name, bytes, len, ret, ret_reason);
