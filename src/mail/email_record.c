@@ -253,6 +253,10 @@ static int read_field(struct record_reading *reading)
         kept = json_stringn_nocheck(value + 1, len - 2);
     else
         error = json_value_read(value, len, JSON_DECODE_ANY, &kept);
+    if (error == -EBADMSG) { /* a number that jansson cannot represent stands as its text */
+        kept = json_stringn_nocheck(value, len);
+        error = 0;
+    }
     if (error == 0 && json_object_set_new_nocheck(reading->known, known_fields[known].key, kept) != 0)
         error = -ENOMEM;
     return error;

@@ -1,14 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * A text that jansson refuses is copied with replacements for values that jansson cannot represent, and
- * parsed again. The copying only distinguishes strings from the text between them; jansson finds the errors.
- */
 #include "mail/json_value.h"
 
 #include <errno.h>
 #include <glib.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,57 +34,23 @@ static bool is_between(int code, int first, int last)
     return code >= first && code <= last;
 }
 
-/* Copies a character or an escape within a string. Returns the number of bytes that were read. */
-static size_t append_mended_character(const char *text, size_t len, bool with_nuls, struct strbuf *out)
+/* Copies the text, with U+FFFD for each half of a surrogate pair. The text need not be JSON. */
+static void append_mended(const char *text, size_t len, struct strbuf *out)
 {
-    int code = read_escape(text, len);
-    bool is_pair = is_between(code, 0xd800, 0xdbff) &&
-                   is_between(read_escape(text + ESCAPE_LEN, len - ESCAPE_LEN), 0xdc00, 0xdfff);
-    if (!is_pair && ((code == 0 && with_nuls) || is_between(code, 0xd800, 0xdfff))) {
-        strbuf_append_str(out, "\\ufffd");
-        return ESCAPE_LEN;
-    }
-    size_t taken = is_pair ? 2 * (size_t)ESCAPE_LEN : *text == '\\' && len > 1 ? 2 : 1;
-    strbuf_append(out, text, taken);
-    return taken;
-}
-
-static bool is_too_large(const char *number)
-{
-    if (strpbrk(number, ".eE") != NULL)
-        return isinf(g_ascii_strtod(number, NULL));
-    errno = 0;
-    (void)strtoll(number, NULL, 10);
-    return errno == ERANGE;
-}
-
-/* Copies a number, or a character between strings. Returns the number of bytes that were read. */
-static size_t append_mended_number(const char *text, size_t len, struct strbuf *out)
-{
-    size_t start = out->len;
-    size_t taken = 0;
-    while (taken < len &&
-           (g_ascii_isdigit(text[taken]) || ((text[taken]) != '\0' && strchr("+-.eE", text[taken]) != NULL)))
-        taken++;
-    if (taken == 0)
-        return strbuf_append(out, text, 1), 1;
-    if (strbuf_append(out, text, taken) == 0 && is_too_large(out->data + start)) {
-        strbuf_truncate(out, start);
-        strbuf_append_char(out, '"');
-        strbuf_append(out, text, taken);
-        strbuf_append_char(out, '"');
-    }
-    return taken;
-}
-
-static void append_mended(const char *text, size_t len, bool with_nuls, struct strbuf *out)
-{
-    bool in_string = false;
     for (size_t i = 0, taken; i < len; i += taken) {
-        taken = in_string ? append_mended_character(text + i, len - i, with_nuls, out)
-                          : append_mended_number(text + i, len - i, out);
-        if (text[i] == '"')
-            in_string = !in_string;
+        int code = read_escape(text + i, len - i);
+        bool is_pair = is_between(code, 0xd800, 0xdbff) && len - i >= ESCAPE_LEN &&
+                       is_between(read_escape(text + i + ESCAPE_LEN, len - i - ESCAPE_LEN), 0xdc00, 0xdfff);
+        if (is_pair)
+            taken = 2 * (size_t)ESCAPE_LEN;
+        else if (is_between(code, 0xd800, 0xdfff))
+            taken = ESCAPE_LEN;
+        else
+            taken = text[i] == '\\' && i + 1 < len ? 2 : 1;
+        if (taken == ESCAPE_LEN)
+            strbuf_append_str(out, "\\ufffd");
+        else
+            strbuf_append(out, text + i, taken);
     }
 }
 
@@ -134,12 +95,9 @@ int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_val
     if (json_has_too_many_values(text, len, JSON_VALUES_MAX))
         return -EMSGSIZE;
     json_t *value = json_loadb(text, len, flags | JSON_ALLOW_NUL, &problem);
-    /* jansson stops at the first error, so it may find a NUL in a key only after the first replacements. */
-    for (int round = 0; round < 2 && value == NULL; round++) {
-        _cleanup_strbuf_ struct strbuf mended = STRBUF_INIT(2 * len);
-        append_mended(text, len, json_error_code(&problem) == json_error_null_byte_in_key, &mended);
-        if (mended.error != 0)
-            return mended.error;
+    if (value == NULL) {
+        _cleanup_strbuf_ struct strbuf mended = STRBUF_INIT(len);
+        append_mended(text, len, &mended);
         value = json_loadb(mended.data, mended.len, flags | JSON_ALLOW_NUL, &problem);
     }
     if (value == NULL)

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads untrusted JSON text (RFC 8259) with jansson, including valid JSON that jansson refuses, since any
- * sender can write half a surrogate pair into a subject. Half a pair becomes U+FFFD; if any key has a NUL,
- * all NULs of the text become U+FFFD; a number out of range becomes a string.
+ * Reads untrusted JSON text (RFC 8259) with jansson, which refuses half a surrogate pair. Any sender can
+ * write one into a subject, so it becomes U+FFFD.
  */
 #ifndef INBOXFS_MAIL_JSON_VALUE_H
 #define INBOXFS_MAIL_JSON_VALUE_H
@@ -28,9 +27,9 @@ enum {
 bool json_has_too_many_values(const char *text, size_t len, size_t max);
 
 /* Reads one value; the caller releases it. `flags` are jansson's; JSON_ALLOW_NUL is added. Return: 0;
- * -EBADMSG if the text is not JSON; -EILSEQ if it is not UTF-8; -EEXIST if an object has a key twice, with
- * JSON_REJECT_DUPLICATES; -EMSGSIZE if it is nested deeper than JSON_PARSER_MAX_DEPTH, or has more than
- * JSON_VALUES_MAX values; -ENOMEM. */
+ * -EBADMSG if the text is not JSON, has a key with a NUL, or a number that jansson cannot represent; -EILSEQ
+ * if it is not UTF-8; -EEXIST if an object has a key twice, with JSON_REJECT_DUPLICATES; -EMSGSIZE if it is
+ * nested deeper than JSON_PARSER_MAX_DEPTH, or has more than JSON_VALUES_MAX values; -ENOMEM. */
 int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_value);
 
 /* Returns the text of `value` (may be NULL), borrowed; NULL unless it is a string without NULs. */

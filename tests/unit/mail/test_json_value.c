@@ -21,9 +21,7 @@ TEST(values_that_jansson_refuses_are_replaced)
         {"[\"\\ud800\",\"\\udc00x\",\"\\ud83d\\ude00\"]", "[\"\uFFFD\",\"\uFFFDx\",\"\U0001F600\"]"},
         {"[\"\\ud83d\\ud83d\\uf8ff\"]", "[\"\uFFFD\uFFFD\uF8FF\"]"},
         {"[\"\\\\ud800\",\"\\\"1e999\",\"\\udbff\"]", "[\"\\\\ud800\",\"\\\"1e999\",\"\uFFFD\"]"},
-        {"{\"k\\u0000\":[\"\\ud800\"]}", "{\"k\uFFFD\":[\"\uFFFD\"]}"},
         {"[\"a\\u0000b\",\"\\ud800\"]", "[\"a\\u0000b\",\"\uFFFD\"]"},
-        {"[12345678901234567890,-1E400,7,1.5]", "[\"12345678901234567890\",\"-1E400\",7,1.5]"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
         _cleanup_json_ json_t *value = NULL;
@@ -44,7 +42,8 @@ TEST(text_that_is_not_json_is_refused)
         {"[\"\\ud800\",]", -EBADMSG},
         {"[\"\\ud80", -EBADMSG},
         {"[\"\\", -EBADMSG},
-        {"[1e999", -EBADMSG},
+        {"[1e999]", -EBADMSG},
+        {"{\"k\\u0000\":1}", -EBADMSG},
         {"[\"\\ud800\xff\"]", -EILSEQ},
         {"{\"a\":1,\"a\":2}", -EEXIST},
         {"{\"a\":\"\\ud800\",\"b\":{\"c\":1,\"c\":2}}", -EEXIST},
