@@ -313,17 +313,10 @@ static bool is_quarantined(const json_t *object)
            !json_is_true(json_object_get(object, "user_mark_status"));
 }
 
-/* Equal records give equal keys, regardless of the order of their fields. If a nested object has a key twice,
- * the last value counts. */
-static int make_key(const char *text, size_t len, char **ret_key)
+static int make_key(const char *json, size_t len, char **ret_key)
 {
     char digest[65];
-    _cleanup_json_ json_t *object = NULL;
-    int error = json_value_read(text, len, 0, &object);
-    _cleanup_free_ char *sorted = error == 0 ? json_dumps(object, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
-    if (sorted == NULL)
-        return error != 0 ? error : -ENOMEM;
-    hash_sha256(sorted, strlen(sorted), digest);
+    hash_sha256(json, len, digest);
     return asprintf(ret_key, "~%.16s", digest) < 0 ? -ENOMEM : 0;
 }
 
@@ -337,8 +330,7 @@ static size_t append_text(struct strbuf *texts, const char *text)
 
 /* ---------------------------------------------------------------- the record */
 
-static int read_record(struct record_reading *reading, const char *text, size_t len,
-                       struct email_record *record)
+static int read_record(struct record_reading *reading, size_t len, struct email_record *record)
 {
     _cleanup_strbuf_ struct strbuf texts = STRBUF_INIT(3 * EMAIL_RECORD_MAX_BYTES);
     strbuf_reserve(&reading->fields, 2 * len); /* enough for most layouts */
@@ -358,7 +350,7 @@ static int read_record(struct record_reading *reading, const char *text, size_t 
     if (error == 0)
         error = json_value_read_id(json_object_get(known, "inbox_id"), &inbox_id);
     if (error == 0 && key == NULL)
-        error = make_key(text, len, &key);
+        error = make_key(texts.data, record->json_len, &key);
     if (error != 0)
         return error;
     const char *subject = json_string_value(json_object_get(known, "subject"));
@@ -392,7 +384,7 @@ int email_record_from_text(const char *text, size_t len, struct email_record *re
         .known = json_object(),
         .table = table,
     };
-    int error = reading.known == NULL ? -ENOMEM : read_record(&reading, text, len, &record);
+    int error = reading.known == NULL ? -ENOMEM : read_record(&reading, len, &record);
     strbuf_release(&reading.fields);
     json_decref(reading.known);
     if (error == 0)

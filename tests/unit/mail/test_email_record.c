@@ -176,12 +176,12 @@ TEST(json_that_jansson_refuses_is_kept)
 TEST(a_record_without_an_id_gets_a_key_from_its_content)
 {
     struct email_record one = read_record("{\"subject\":\"a\",\"date\":\"2026-11-20\"}");
-    struct email_record reordered = read_record("{\"date\":\"2026-11-20\",\"subject\":\"a\"}");
+    struct email_record again = read_record("{\"date\": \"2026-11-20\", \"subject\": \"a\"}");
     struct email_record other = read_record("{\"subject\":\"b\",\"date\":\"2026-11-20\"}");
-    assert_string_equal(one.key, reordered.key);
+    assert_string_equal(one.key, again.key);
     assert_string_not_equal(one.key, other.key);
     email_record_release(&one);
-    email_record_release(&reordered);
+    email_record_release(&again);
     email_record_release(&other);
 }
 
