@@ -65,7 +65,7 @@ _Static_assert(SEARCH_TERMS_MAX <= 64, "a group has no bit");
 /* Returns the group of the term with this index. */
 static uint64_t group_of(const struct search_query *query, size_t term)
 {
-    while (query->terms[term].is_alternative)
+    while (term > 0 && query->terms[term].is_alternative)
         term--;
     return UINT64_C(1) << term;
 }
