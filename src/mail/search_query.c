@@ -39,32 +39,6 @@ static const char word_pattern[] =
     "[ \\t\\r\\n]*+(-(?=[\"\\p{L}\\p{N}]))?(?:([a-zA-Z][a-zA-Z_-]{0,15}):(?!:))?"
     "(?:\"([^\"]*)\"?|([^ \\t\\r\\n\"]*))";
 
-struct word {
-    bool is_negated;
-    bool is_quoted;
-    char *name; /* name of the possible operator, without the colon; "" if there is none */
-    char *text;
-};
-
-/* Returns the word of a match of word_pattern. The caller releases it. */
-static struct word get_word(const GMatchInfo *match)
-{
-    g_autofree char *minus = g_match_info_fetch(match, 1);
-    int begin = -1; /* of the text without quotes */
-    g_match_info_fetch_pos(match, 4, &begin, NULL);
-    return (struct word){
-        .is_negated = minus[0] != '\0',
-        .is_quoted = begin < 0,
-        .name = g_match_info_fetch(match, 2),
-        .text = g_match_info_fetch(match, begin < 0 ? 3 : 4),
-    };
-}
-
-static bool is_bare(const struct word *word, const char *text)
-{
-    return !word->is_quoted && !word->is_negated && word->name[0] == '\0' && strcmp(word->text, text) == 0;
-}
-
 struct parsing {
     struct search_query *query;
     int64_t now_ms;
@@ -108,55 +82,55 @@ static bool parse_date(const char *text, int64_t *ret_ms)
     return date_parse(date, ret_ms) == 0;
 }
 
-static int read_argument(struct parsing *parsing, struct word *word, struct search_term *term)
+/* Replaces the text of a term by what it means to the operator `name`, which has given the term its kind. */
+static int read_argument(const struct parsing *parsing, const char *name, struct search_term *term)
 {
-    if (!has_letter_or_digit(word->text))
+    g_autofree char *text = g_steal_pointer(&term->text);
+    if (!has_letter_or_digit(text))
         return reason_give(parsing->reason, -EINVAL, "%s: has nothing right behind it; in quotes it is text",
-                           word->name);
+                           name);
     switch (term->kind) {
     case SEARCH_AFTER:
     case SEARCH_BEFORE:
-        if (parse_age(word->text, parsing->now_ms, &term->date_ms) || parse_date(word->text, &term->date_ms))
+        if (parse_age(text, parsing->now_ms, &term->date_ms) || parse_date(text, &term->date_ms))
             return 0;
         return reason_give(
             parsing->reason, -EINVAL,
-            "%s: takes a date (2026-11-20, 2026-11, 2026) or an age (7d, 2w, 6m, 1y), not %.80s", word->name,
-            word->text);
+            "%s: takes a date (2026-11-20, 2026-11, 2026) or an age (7d, 2w, 6m, 1y), not %.80s", name, text);
     case SEARCH_ATTACHMENT:
-        if (g_ascii_strcasecmp(word->text, "attachment") != 0 &&
-            g_ascii_strcasecmp(word->text, "attachments") != 0)
-            return reason_give(parsing->reason, -EINVAL, "has: knows attachment alone, not %.80s",
-                               word->text);
+        if (g_ascii_strcasecmp(text, "attachment") != 0 && g_ascii_strcasecmp(text, "attachments") != 0)
+            return reason_give(parsing->reason, -EINVAL, "has: knows attachment alone, not %.80s", text);
         /* -has:attachment is a kind of its own: until its content is read, an email matches neither kind. */
-        term->kind = word->is_negated ? SEARCH_NO_ATTACHMENT : SEARCH_ATTACHMENT;
+        term->kind = term->is_negated ? SEARCH_NO_ATTACHMENT : SEARCH_ATTACHMENT;
         term->is_negated = false;
         return 0;
     case SEARCH_IN:
-        term->text = file_name_fold(word->text);
+        term->text = file_name_fold(text);
         return term->text == NULL ? -ENOMEM : 0;
     default:
-        term->text = TAKE_PTR(word->text);
+        term->text = g_steal_pointer(&text);
         return 0;
     }
 }
 
-static int read_operator(struct parsing *parsing, struct word *word, struct search_term *term)
+static int read_operator(const struct parsing *parsing, const char *name, struct search_term *term)
 {
     for (size_t i = 0; i < ARRAY_LEN(operators); i++) {
-        if (g_ascii_strcasecmp(operators[i].name, word->name) != 0)
+        if (g_ascii_strcasecmp(operators[i].name, name) != 0)
             continue;
         term->kind = operators[i].kind;
-        return read_argument(parsing, word, term);
+        return read_argument(parsing, name, term);
     }
-    g_autofree char *whole = g_strconcat(word->name, word->name[0] != '\0' ? ":" : "", word->text, NULL);
-    bool is_text = word->name[0] == '\0' || reply_mark_of(whole) != REPLY_MARK_NONE ||
-                   (word->text[0] == '\0' && !word->is_quoted);
-    if (!is_text)
+    if (name[0] == '\0')
+        return 0;
+    g_autofree char *whole = g_strconcat(name, ":", term->text, NULL);
+    if (reply_mark_of(whole) == REPLY_MARK_NONE && (term->text[0] != '\0' || term->is_quoted))
         return reason_give(
             parsing->reason, -EINVAL,
             "%s: is no operator; these are: subject: from: to: in: after: before: has:attachment. "
             "In quotes it is text",
-            word->name);
+            name);
+    g_free(term->text);
     term->text = g_steal_pointer(&whole);
     return 0;
 }
@@ -186,25 +160,39 @@ static int take_or(struct parsing *parsing)
     return 0;
 }
 
-static int take_term(struct parsing *parsing, struct word *word)
+/* Adds the term; takes its text, also on failure. */
+static int take_term(struct parsing *parsing, const char *name, struct search_term *term)
 {
-    struct search_term term = {.is_negated = word->is_negated, .is_quoted = word->is_quoted};
-    if (is_bare(word, "OR"))
+    parsing->has_parenthesis |= !term->is_quoted && term->text[0] == '(';
+    int error = read_operator(parsing, name, term);
+    if (error == 0)
+        error = add_term(parsing, term);
+    if (error != 0)
+        free(term->text);
+    return error;
+}
+
+/* Takes the word of a match of word_pattern. */
+static int take_word(struct parsing *parsing, const GMatchInfo *match)
+{
+    int begin = -1; /* of the text without quotes */
+    g_match_info_fetch_pos(match, 4, &begin, NULL);
+    g_autofree char *minus = g_match_info_fetch(match, 1);
+    g_autofree char *name = g_match_info_fetch(match, 2);
+    g_autofree char *text = g_match_info_fetch(match, begin < 0 ? 3 : 4);
+    struct search_term term = {.is_negated = minus[0] != '\0', .is_quoted = begin < 0};
+    bool is_bare = !term.is_quoted && !term.is_negated && name[0] == '\0';
+    if (is_bare && strcmp(text, "OR") == 0)
         return take_or(parsing);
-    if (is_bare(word, "AND")) /* has the meaning of a blank */
+    if (is_bare && strcmp(text, "AND") == 0) /* has the meaning of a blank */
         return 0;
-    if (is_bare(word, "NOT"))
+    if (is_bare && strcmp(text, "NOT") == 0)
         return reason_give(parsing->reason, -EINVAL,
                            "NOT is no operator: put a - right before the word; in quotes it is text");
-    if (word->name[0] == '\0' && !has_letter_or_digit(word->text))
+    if (name[0] == '\0' && !has_letter_or_digit(text))
         return 0;
-    parsing->has_parenthesis |= !word->is_quoted && word->text[0] == '(';
-    int error = read_operator(parsing, word, &term);
-    if (error == 0)
-        error = add_term(parsing, &term);
-    if (error != 0)
-        free(term.text);
-    return error;
+    term.text = g_steal_pointer(&text);
+    return take_term(parsing, name, &term);
 }
 
 int search_query_parse(const char *text, int64_t now_ms, struct search_query *ret_query, char **ret_reason)
@@ -219,12 +207,8 @@ int search_query_parse(const char *text, int64_t now_ms, struct search_query *re
     g_autoptr(GRegex) regex = g_regex_new(word_pattern, 0, 0, NULL);
     g_autoptr(GMatchInfo) match = NULL;
     g_regex_match(regex, text, 0, &match);
-    for (; error == 0 && g_match_info_matches(match); g_match_info_next(match, NULL)) {
-        struct word word = get_word(match);
-        error = take_term(&parsing, &word);
-        g_free(word.name);
-        g_free(word.text);
-    }
+    for (; error == 0 && g_match_info_matches(match); g_match_info_next(match, NULL))
+        error = take_word(&parsing, match);
     if (error == 0 && parsing.is_joining)
         error = take_or(&parsing);
     if (error == 0 && parsing.has_parenthesis && parsing.has_or)
