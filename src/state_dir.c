@@ -63,12 +63,8 @@ void state_dir_log_other_keys(const char *path)
 
 /* ---------------------------------------------------------------- the lock file */
 
-/* The process that holds the lock. The file has one of the marks above, then "PID MOUNTPOINT", or only the
+/* The file has one of the marks above, then "PID MOUNTPOINT" of the process that holds the lock, or only the
  * PID before the process has mounted. The content is valid only while the lock is held. */
-struct holder {
-    long pid;                  /* the process; 0: not known */
-    char mountpoint[PATH_MAX]; /* "" before the process has mounted */
-};
 
 void state_dir_announce_end(int lock_fd)
 {
@@ -84,44 +80,43 @@ void state_dir_announce_mount(int lock_fd, const char *mountpoint)
         log_debug("cannot say where this daemon is mounted");
 }
 
-static void read_holder(int lock_fd, struct holder *ret)
+/* Returns the PID of the process that holds the lock, or 0 if it is not known. */
+static long read_holder(int lock_fd, char ret_mountpoint[PATH_MAX])
 {
     char text[PATH_MAX];
     char *end = text;
     ssize_t len = file_pread_all(lock_fd, text, sizeof(text) - 1, 0);
     text[len > 0 ? len : 0] = '\0';
-    *ret = (struct holder){.pid = 0};
-    if (text[0] == '\0')
-        return;
-    ret->pid = strtol(text + 1, &end, 10);
-    snprintf(ret->mountpoint, sizeof(ret->mountpoint), "%s", end + (*end == ' '));
+    long pid = text[0] != '\0' ? strtol(text + 1, &end, 10) : 0;
+    snprintf(ret_mountpoint, PATH_MAX, "%s", end + (*end == ' '));
+    return pid;
 }
 
 long state_dir_find_daemon(int dir_fd)
 {
-    struct holder holder;
+    char mountpoint[PATH_MAX];
     _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (lock_fd < 0 || flock(lock_fd, LOCK_SH | LOCK_NB) == 0 || errno != EWOULDBLOCK)
         return 0;
-    read_holder(lock_fd, &holder);
-    return mountinfo_find(MOUNTINFO_INBOXFS, holder.mountpoint, NULL) ? holder.pid : -1;
+    long pid = read_holder(lock_fd, mountpoint);
+    return mountinfo_find(MOUNTINFO_INBOXFS, mountpoint, NULL) ? pid : -1;
 }
 
 /* Logs which process holds the lock, and how to end it. */
 static void log_holder(const char *path, int lock_fd)
 {
-    struct holder holder;
-    read_holder(lock_fd, &holder);
-    if (holder.mountpoint[0] == '\0')
-        log_error("another inboxfs, process %ld, uses the state directory %s", holder.pid, path);
-    else if (mountinfo_find(MOUNTINFO_INBOXFS, holder.mountpoint, NULL))
+    char mountpoint[PATH_MAX];
+    long pid = read_holder(lock_fd, mountpoint);
+    if (mountpoint[0] == '\0')
+        log_error("another inboxfs, process %ld, uses the state directory %s", pid, path);
+    else if (mountinfo_find(MOUNTINFO_INBOXFS, mountpoint, NULL))
         log_error("another inboxfs, process %ld, uses the state directory %s, mounted on %s: inboxfs umount "
                   "%s ends it",
-                  holder.pid, path, holder.mountpoint, holder.mountpoint);
+                  pid, path, mountpoint, mountpoint);
     else
         log_error("another inboxfs, process %ld, uses the state directory %s; its mount on %s was taken from "
                   "sight, and is still in use",
-                  holder.pid, path, holder.mountpoint);
+                  pid, path, mountpoint);
 }
 
 /* ---------------------------------------------------------------- opening */
