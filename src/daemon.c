@@ -145,7 +145,7 @@ static int mountpoint_prepare(const char *path)
 {
     struct stat status;
     if (fs_mountpoint_is_dead(path)) {
-        int error = fs_mountpoint_detach(path);
+        int error = fs_mountpoint_unmount(path, true);
         /* It also fails if a fusermount3 of the killed daemon has unmounted meanwhile. */
         if (error != 0 && fs_mountpoint_is_dead(path)) {
             log_error("a dead mount is in the way on %s and cannot be removed: try fusermount3 -uz %s", path,
@@ -214,7 +214,7 @@ static void report_contact(void *context, bool is_reached)
 {
     struct daemon *daemon = context;
     store_report_contact(daemon->store, is_reached);
-    if (is_reached && daemon->account.is_local && daemon->options->poll_interval_s > 0)
+    if (is_reached && daemon->account.local != NULL && daemon->options->poll_interval_s > 0)
         store_request_sync(daemon->store, NULL);
 }
 
@@ -273,7 +273,7 @@ static int open_outbox(struct daemon *daemon)
         .senders = {.find_sender = find_sender, .context = daemon->store},
         .emails = {.find_email = find_email, .context = daemon->store},
         .default_from = daemon->options->default_from,
-        .trusts_idempotency = daemon->options->trusts_idempotency || daemon->account.is_local,
+        .trusts_idempotency = daemon->options->trusts_idempotency || daemon->account.local != NULL,
         .daily_limit = daemon->options->daily_limit,
         .contact = {.asked = report_contact, .is_lost = is_service_lost, .context = daemon},
         .events = tree_event_listener(daemon->tree),
@@ -581,7 +581,6 @@ static int daemon_run(const struct options *options)
 int main(int argc, char **argv)
 {
     struct options options;
-    int status = EXIT_SUCCESS;
     descriptors_open_standard();
     /* `inboxfs status --help` prints the usage of all commands, as `inboxfs check --help` does. */
     bool is_help = argc == 3 && (strcmp(argv[2], "-h") == 0 || strcmp(argv[2], "--help") == 0);
@@ -589,19 +588,13 @@ int main(int argc, char **argv)
         return status_command(argc - 1, argv + 1);
     if (argc > 1 && !is_help && strcmp(argv[1], "umount") == 0)
         return umount_command(argc - 1, argv + 1);
-    switch (options_read(argc, argv, &options)) {
-    case OPTIONS_RUN:
+    int status = options_read(argc, argv, &options);
+    if (status < 0) {
         if (options.is_debug)
             log_set_level(LOG_LEVEL_DEBUG);
         else
             process_forbid_core_files();
         status = options.is_check ? check_command(&options) : daemon_run(&options);
-        break;
-    case OPTIONS_FAILED:
-        status = EXIT_USAGE;
-        break;
-    case OPTIONS_DONE:
-        break;
     }
     options_release(&options);
     return exit_status(status);

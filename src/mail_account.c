@@ -204,7 +204,6 @@ static int open_local(const struct options *options, struct mail_account *accoun
     if (error != 0)
         return error;
     account->shown_source = g_strdup_printf("local:%s", data_dir);
-    account->is_local = true;
     if ((error = open_state(options, data_dir, NULL, account)) != 0)
         return error;
 

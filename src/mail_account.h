@@ -20,7 +20,6 @@ struct mail_account {
     int state_dir_fd;
     int data_dir_fd; /* the local service's data directory; -1 if the service is elsewhere */
     int lock_fd;     /* holds the lock of the state directory */
-    bool is_local;
 };
 
 /* Reads the key: from the file, else the text, else the command of the options. The caller frees it with

@@ -23,7 +23,7 @@
 #include "base/log.h"
 #include "base/mountinfo.h"
 #include "base/secret_file.h"
-#include "base/strbuf.h"
+#include "commands.h"
 #include "mail/address.h"
 
 enum {
@@ -607,7 +607,7 @@ bool options_is_mount_helper(void)
     return g_str_has_prefix(program_invocation_short_name, "mount.");
 }
 
-enum options_result options_read(int argc, char **argv, struct options *ret_options)
+int options_read(int argc, char **argv, struct options *ret_options)
 {
     _cleanup_(given_release) struct given given = {.options = ret_options};
     *ret_options = (struct options){.is_check = argc > 1 && strcmp(argv[1], "check") == 0};
@@ -618,10 +618,10 @@ enum options_result options_read(int argc, char **argv, struct options *ret_opti
     int failed = fuse_opt_parse(&arguments, &given, is_helper ? helper_switches : switches, parse_argument);
     fuse_opt_free_args(&arguments);
     if (failed)
-        return OPTIONS_FAILED;
+        return EXIT_USAGE;
     if (given.help || given.version) {
         fputs(given.help ? usage : "inboxfs " INBOXFS_VERSION "\n", stdout);
-        return OPTIONS_DONE;
+        return EXIT_SUCCESS;
     }
     bool has_account = given.values[OPTION_SOURCE] != NULL && is_account_name(given.values[OPTION_SOURCE]);
     if (has_account)
@@ -629,12 +629,12 @@ enum options_result options_read(int argc, char **argv, struct options *ret_opti
     else
         read_environment(&given);
     if (read_config(&given) != 0)
-        return OPTIONS_FAILED;
+        return EXIT_USAGE;
     if (has_account)
         read_environment(&given);
     if (set_values(&given) != 0)
-        return OPTIONS_FAILED;
-    return given.fake ? OPTIONS_DONE : OPTIONS_RUN;
+        return EXIT_USAGE;
+    return given.fake ? EXIT_SUCCESS : -1;
 }
 
 void options_release(struct options *options)

@@ -12,7 +12,7 @@
 
 /* A text is NULL if it is not given. */
 struct options {
-    char *source;       /* base URL, or "local[:DIR]"; not NULL after OPTIONS_RUN */
+    char *source;       /* base URL, or "local[:DIR]"; not NULL after options_read() */
     char *account;      /* the name of the account's section of the configuration */
     char *mountpoint;   /* the real path if the folder exists; NULL if is_check */
     char *config;       /* path of the configuration file */
@@ -41,18 +41,14 @@ struct options {
     char *mount_options; /* the options of -o for libfuse and the kernel */
 };
 
-enum options_result {
-    OPTIONS_RUN,    /* mount, or check */
-    OPTIONS_DONE,   /* help or version was printed, or mount(8) only checks the options, which are valid */
-    OPTIONS_FAILED, /* the reason was logged */
-};
-
 /* Returns true if the program was started as mount.inboxfs: by mount(8), which has switches of its own. */
 bool options_is_mount_helper(void);
 
 /* Reads all options. The caller always releases *ret_options. Wipes a key from the environment, so that it is
- * neither in /proc/PID/environ nor inherited by children. */
-enum options_result options_read(int argc, char **argv, struct options *ret_options);
+ * neither in /proc/PID/environ nor inherited by children. Returns -1 to continue, or the exit status:
+ * EXIT_SUCCESS if help or the version was printed, or if mount(8) only checks the options, which are valid;
+ * EXIT_USAGE after the reason was logged. */
+int options_read(int argc, char **argv, struct options *ret_options);
 
 void options_release(struct options *options);
 

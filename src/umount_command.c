@@ -98,10 +98,10 @@ static int log_users(const char *mountpoint, dev_t device)
 /* Returns 0 or -errno, which is logged. */
 static int unmount(const char *path, dev_t device)
 {
-    int error = fs_mountpoint_unmount(path);
+    int error = fs_mountpoint_unmount(path, false);
     for (int tries = 1; error == -EBUSY && tries < TRIES; tries++) {
         g_usleep(PAUSE_MS * 1000);
-        error = fs_mountpoint_unmount(path);
+        error = fs_mountpoint_unmount(path, false);
     }
     if (error == 0)
         return 0;

@@ -24,7 +24,7 @@
 #include "tree/tree.h"
 
 enum {
-    LINE_MAX_BYTES = 1024
+    OPTIONS_MAX_BYTES = 64 * 1024
 };
 
 /* A borrowed buffer for libfuse's messages while this thread parses options. It is a variable of the thread,
@@ -34,14 +34,13 @@ static _Thread_local struct strbuf *collected;
 __attribute__((format(printf, 2, 0))) static void log_library_message(enum fuse_log_level level,
                                                                       const char *format, va_list arguments)
 {
-    char line[LINE_MAX_BYTES];
     if (level > FUSE_LOG_WARNING)
         return;
     if (collected != NULL) {
         strbuf_vappendf(collected, format, arguments);
         return;
     }
-    vsnprintf(line, sizeof(line), format, arguments);
+    g_autofree char *line = g_strdup_vprintf(format, arguments);
     line[strcspn(line, "\n")] = '\0';
     log_error("%s", line);
 }
@@ -49,10 +48,10 @@ __attribute__((format(printf, 2, 0))) static void log_library_message(enum fuse_
 /* ---------------------------------------------------------------- unmounting by fusermount3 */
 
 /* The daemon does not call umount(2) itself: a thread that waits in it for the daemon's own answers would
- * keep a killed daemon from dying. `how` is an option beside -u. Return: as fs_mountpoint_unmount(). */
-static int run_fusermount(const char *how, const char *mountpoint)
+ * keep a killed daemon from dying. */
+int fs_mountpoint_unmount(const char *mountpoint, bool is_lazy)
 {
-    const char *const arguments[] = {"fusermount3", "-u", how, "--", mountpoint, NULL};
+    const char *const arguments[] = {"fusermount3", "-u", is_lazy ? "-z" : "-q", "--", mountpoint, NULL};
     g_autoptr(GError) error = NULL;
     int status = 0;
     if (g_spawn_sync(NULL, (char **)(uintptr_t)arguments, NULL,
@@ -60,11 +59,6 @@ static int run_fusermount(const char *how, const char *mountpoint)
                      &error))
         return status == 0 ? 0 : -EBUSY;
     return g_error_matches(error, G_SPAWN_ERROR, G_SPAWN_ERROR_NOENT) ? -ENOENT : -EIO;
-}
-
-int fs_mountpoint_unmount(const char *mountpoint)
-{
-    return run_fusermount("-q", mountpoint);
 }
 
 /* Without AT_STATX_FORCE_SYNC the kernel answers from its cache. */
@@ -75,15 +69,6 @@ bool fs_mountpoint_is_dead(const char *mountpoint)
                0 &&
            errno == ENOTCONN;
 }
-
-int fs_mountpoint_detach(const char *mountpoint)
-{
-    return run_fusermount("-z", mountpoint);
-}
-
-enum {
-    OPTIONS_MAX_BYTES = 64 * 1024
-};
 
 struct fs_session {
     char *mountpoint;
@@ -280,7 +265,7 @@ static void end_and_detach_mount(struct fs_session *session)
     fuse_session_unmount(session->operations.fuse);
     /* libfuse does not unmount a mount that has been cut off (umount -f). */
     if (fs_mountpoint_is_dead(session->mountpoint))
-        fs_mountpoint_detach(session->mountpoint);
+        fs_mountpoint_unmount(session->mountpoint, true);
 }
 
 /* The order matters. Waiting requests are cancelled before the unmount, which waits for them. The first
@@ -299,7 +284,7 @@ void fs_session_stop(struct fs_session *session)
     watch_helper_stop(session->watch_helper);
     watch_helper_stop(&session->message_helper);
     if (is_at_mountpoint(session))
-        fs_mountpoint_unmount(session->mountpoint);
+        fs_mountpoint_unmount(session->mountpoint, false);
     request_loop_stop(&session->loop);
     if (is_filesystem_gone(session))
         tree_close_handles(session->operations.tree);

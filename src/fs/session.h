@@ -50,11 +50,10 @@ void fs_session_free(struct fs_session *session);
  * connected"). */
 bool fs_mountpoint_is_dead(const char *mountpoint);
 
-/* Both unmount: _unmount() waits until the kernel has written out changed pages, and _detach() is lazy.
- * Return: 0; -EBUSY if fusermount3 fails: the mount is in use, or this user may not unmount it; another
- * -errno if fusermount3 cannot be run. */
-int fs_mountpoint_unmount(const char *mountpoint);
-int fs_mountpoint_detach(const char *mountpoint);
+/* Unless the unmount is lazy, waits until the kernel has written out changed pages. Return: 0; -EBUSY if
+ * fusermount3 fails: the mount is in use, or this user may not unmount it; another -errno if fusermount3
+ * cannot be run. */
+int fs_mountpoint_unmount(const char *mountpoint, bool is_lazy);
 
 DEFINE_CLEANUP_FREE(fs_session)
 

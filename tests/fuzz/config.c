@@ -27,7 +27,7 @@ static void read_as(int fd, char *account)
     char mountpoint[] = "/";
     char *arguments[] = {program, config, account != NULL ? account : mountpoint, mountpoint, NULL};
     FUZZ_CHECK(lseek(fd, 0, SEEK_SET) == 0);
-    if (options_read(account != NULL ? 4 : 3, arguments, &options) == OPTIONS_RUN) {
+    if (options_read(account != NULL ? 4 : 3, arguments, &options) < 0) {
         FUZZ_CHECK(options.source != NULL);
         FUZZ_CHECK((account == NULL) == (options.account == NULL));
         FUZZ_CHECK(options.content_cache_mb >= 1 && options.poll_interval_s >= 0 &&
