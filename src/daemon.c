@@ -147,25 +147,20 @@ static int mountpoint_prepare(const char *path)
     if (fs_mountpoint_is_dead(path)) {
         int error = fs_mountpoint_unmount(path, true);
         /* It also fails if a fusermount3 of the killed daemon has unmounted meanwhile. */
-        if (error != 0 && fs_mountpoint_is_dead(path)) {
-            log_error("a dead mount is in the way on %s and cannot be removed: try fusermount3 -uz %s", path,
-                      path);
-            return error;
-        }
+        if (error != 0 && fs_mountpoint_is_dead(path))
+            return complain(error,
+                            "a dead mount is in the way on %s and cannot be removed: try fusermount3 -uz %s",
+                            path, path);
         log_warning("removed a dead mount from %s", path);
     }
     int error = stat(path, &status) == 0 ? 0 : -errno;
     if (error == 0 && !S_ISDIR(status.st_mode))
         error = -ENOTDIR;
-    if (error != 0) {
-        log_error("cannot mount on %s: %s", path, strerror(-error));
-        return error;
-    }
+    if (error != 0)
+        return complain(error, "cannot mount on %s: %s", path, strerror(-error));
     /* An inboxfs that another mount hides counts as well: when it ends, it would unmount the mount on top. */
-    if (mountinfo_find(MOUNTINFO_INBOXFS, path, NULL)) {
-        log_error("an inboxfs is mounted on %s already: inboxfs umount %s ends it", path, path);
-        return -EBUSY;
-    }
+    if (mountinfo_find(MOUNTINFO_INBOXFS, path, NULL))
+        return complain(-EBUSY, "an inboxfs is mounted on %s already: inboxfs umount %s ends it", path, path);
     g_autoptr(GDir) directory = g_dir_open(path, 0, NULL);
     if (directory != NULL && g_dir_read_name(directory) != NULL)
         log_warning("%s is not empty: what it holds is hidden meanwhile", path);
@@ -308,11 +303,9 @@ static int start_webhook_server(struct daemon *daemon)
     if (options->webhook_listen == NULL)
         return 0;
     if (strncmp(options->webhook_listen, "unix:", 5) == 0 &&
-        file_is_below(options->webhook_listen + 5, options->mountpoint)) {
-        log_error("nobody could reach %s: the mount on %s hides it", options->webhook_listen,
-                  options->mountpoint);
-        return -EDEADLK;
-    }
+        file_is_below(options->webhook_listen + 5, options->mountpoint))
+        return complain(-EDEADLK, "nobody could reach %s: the mount on %s hides it", options->webhook_listen,
+                        options->mountpoint);
     return webhook_server_start(options->webhook_listen, options->webhook_secret_file, daemon->store,
                                 &daemon->webhook_server);
 }
@@ -560,10 +553,8 @@ static int daemon_run(const struct options *options)
     if (error != 0)
         return EXIT_FAILURE;
     descriptors_list_inherited(&daemon.inherited);
-    if (!options->is_foreground && (error = background_start(&ready_fd)) != 0) {
-        log_error("cannot go into the background: %s", strerror(-error));
-        return EXIT_FAILURE;
-    }
+    if (!options->is_foreground && (error = background_start(&ready_fd)) != 0)
+        return complain(EXIT_FAILURE, "cannot go into the background: %s", strerror(-error));
     /* In the background the daemon is not the main process of a service; its child processes never are. */
     daemon.manager = options->is_foreground ? g_strdup(getenv("NOTIFY_SOCKET")) : NULL;
     unsetenv("NOTIFY_SOCKET");

@@ -37,9 +37,6 @@ enum {
     OPTION_FLAG = 4096,  /* added to the offset of a bool in struct arguments */
 };
 
-/* Logs the message, and has the value `status`. */
-#define complain(status, ...) (log_error(__VA_ARGS__), (status))
-
 struct arguments {
     struct service_config config;
     struct service_door *doors;

@@ -110,9 +110,7 @@ int mail_account_read_key(const struct options *options, char **ret_key, char **
 static int make_service(const struct http_config *config, struct mail_account *account)
 {
     int error = api_service_new(config, &account->service);
-    if (error != 0)
-        log_error("cannot send requests to the service: %s", strerror(-error));
-    return error;
+    return error == 0 ? 0 : complain(error, "cannot send requests to the service: %s", strerror(-error));
 }
 
 /* ---------------------------------------------------------------- directories */
@@ -148,9 +146,9 @@ static int check_outside_mount(const struct options *options, const char *what, 
 {
     if (!file_is_below(path, options->mountpoint))
         return 0;
-    log_error("%s %s is below the mount point %s, which hides it: choose another place for one of them", what,
-              path, options->mountpoint);
-    return -EDEADLK;
+    return complain(-EDEADLK,
+                    "%s %s is below the mount point %s, which hides it: choose another place for one of them",
+                    what, path, options->mountpoint);
 }
 
 static int open_state(const struct options *options, const char *name, const char *key,
@@ -217,15 +215,12 @@ static int open_local(const struct options *options, struct mail_account *accoun
         .is_alone = true,
     };
     _cleanup_free_ char *reason = NULL;
-    if ((error = service_start(&service_config, &account->local, &reason)) != 0) {
-        log_error("cannot start the local service: %s", reason != NULL ? reason : strerror(-error));
-        return error;
-    }
+    if ((error = service_start(&service_config, &account->local, &reason)) != 0)
+        return complain(error, "cannot start the local service: %s",
+                        reason != NULL ? reason : strerror(-error));
     _cleanup_secret_ char *key = NULL;
-    if ((error = service_read_api_key(data_dir, &key)) != 0) {
-        log_error("cannot read the local service's key: %s", strerror(-error));
-        return error;
-    }
+    if ((error = service_read_api_key(data_dir, &key)) != 0)
+        return complain(error, "cannot read the local service's key: %s", strerror(-error));
     const struct http_config config = {
         .base_url = LOCAL_BASE_URL, .unix_socket = listen + strlen("unix:"), .api_key = key};
     return make_service(&config, account);
@@ -271,18 +266,13 @@ static int open_remote(const struct options *options, struct mail_account *accou
 {
     _cleanup_free_ char *reason = NULL;
     int error = base_url_check(options->source, options->allows_http, &account->shown_source, &reason);
-    if (error != 0) {
-        /* The source is not shown, because it may contain a password. */
-        log_error("cannot use this service: %s%s", reason != NULL ? reason : strerror(-error),
-                  strstr(options->source, "://") == NULL ? " (or be local, or local:DIR)" : "");
-        return error;
-    }
+    if (error != 0) /* the source is not shown, because it may contain a password */
+        return complain(error, "cannot use this service: %s%s", reason != NULL ? reason : strerror(-error),
+                        strstr(options->source, "://") == NULL ? " (or be local, or local:DIR)" : "");
     _cleanup_secret_ char *key = NULL;
     if ((error = mail_account_check_authorities(options, account->shown_source, &reason)) != 0 ||
-        (error = mail_account_read_key(options, &key, &reason)) != 0) {
-        log_error("%s", reason != NULL ? reason : strerror(-error));
-        return error;
-    }
+        (error = mail_account_read_key(options, &key, &reason)) != 0)
+        return complain(error, "%s", reason != NULL ? reason : strerror(-error));
     if ((error = open_state(options, account->shown_source, key, account)) != 0)
         return error;
     const struct http_config config = {

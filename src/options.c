@@ -218,10 +218,8 @@ static bool is_ignored_mount_option(const char *argument)
 static int parse_operand(struct given *given, const char *operand)
 {
     struct options *options = given->options;
-    if (given->values[OPTION_SOURCE] != NULL && (options->is_check || options->mountpoint != NULL)) {
-        log_error("too many arguments, from '%s' on; see inboxfs --help", operand);
-        return FAIL;
-    }
+    if (given->values[OPTION_SOURCE] != NULL && (options->is_check || options->mountpoint != NULL))
+        return complain(FAIL, "too many arguments, from '%s' on; see inboxfs --help", operand);
     given->values[OPTION_SOURCE] = options->is_check ? g_strdup(operand) : options->mountpoint;
     options->mountpoint = options->is_check ? NULL : g_strdup(operand);
     return DISCARD;
@@ -251,16 +249,16 @@ static int parse_argument(void *data, const char *argument, int key, struct fuse
     if (argument[0] != '-' && !is_key)
         return fuse_opt_add_opt_escaped(&given->options->mount_options, argument) == 0 ? DISCARD : FAIL;
     if (is_key) /* the key must not be shown, because the message may go to a log */
-        log_error(
+        return complain(
+            FAIL,
             "a key is never taken from the command line, where everyone can read it: use --api-key-file");
-    else if (strcmp(argument, "-s") == 0)
-        log_error("-s cannot be had: with one thread, a request that waits for the service would hold up "
-                  "all others");
-    else if (is_long && value == NULL && option != OPTION_COUNT)
-        log_error("%s needs its value behind an equals sign: %s=VALUE", argument, argument);
-    else
-        log_error("unknown option %s; see inboxfs --help", argument);
-    return FAIL;
+    if (strcmp(argument, "-s") == 0)
+        return complain(FAIL,
+                        "-s cannot be had: with one thread, a request that waits for the service would hold "
+                        "up all others");
+    if (is_long && value == NULL && option != OPTION_COUNT)
+        return complain(FAIL, "%s needs its value behind an equals sign: %s=VALUE", argument, argument);
+    return complain(FAIL, "unknown option %s; see inboxfs --help", argument);
 }
 
 /* ---------------------------------------------------------------- the environment */
@@ -394,10 +392,8 @@ static int parse_lines(struct config *config, const char *path, char *text)
         const char *error = *line == '\0' || *line == '#' ? NULL
                             : *line == '['                ? parse_section_line(config, line)
                                                           : parse_value_line(config, line);
-        if (error != NULL) {
-            log_error("%s:%u: %s", path, number, error);
-            return -EINVAL;
-        }
+        if (error != NULL)
+            return complain(-EINVAL, "%s:%u: %s", path, number, error);
     }
     return 0;
 }
@@ -415,18 +411,15 @@ static void merge_values(struct given *given, char **values)
 /* Returns 0 or -errno, which is logged. */
 static int merge_config(struct given *given, struct config *config, const char *path)
 {
-    if (config->account != NULL && !config->is_found) {
-        log_error("there is no account '%s' in %s; it has: %s", config->account, path,
-                  config->names->len > 0 ? config->names->str : "none");
-        return -ENOENT;
-    }
+    if (config->account != NULL && !config->is_found)
+        return complain(-ENOENT, "there is no account '%s' in %s; it has: %s", config->account, path,
+                        config->names->len > 0 ? config->names->str : "none");
     merge_values(given, config->own);
     if (config->account != NULL && given->values[OPTION_STATE_DIR] == NULL &&
-        config->shared[OPTION_STATE_DIR] != NULL) {
-        log_error("%s: state-dir before the first section would be that of all accounts: give each its own",
-                  path);
-        return -EINVAL;
-    }
+        config->shared[OPTION_STATE_DIR] != NULL)
+        return complain(
+            -EINVAL,
+            "%s: state-dir before the first section would be that of all accounts: give each its own", path);
     merge_values(given, config->shared);
     return 0;
 }
@@ -438,12 +431,11 @@ static int check_config_owner(const struct stat *status, const char *path)
     if (!S_ISREG(status->st_mode))
         return 0;
     if (status->st_uid != geteuid() && status->st_uid != 0)
-        log_error("the configuration %s belongs to another user: it must be yours, or root's", path);
-    else if ((status->st_mode & 022) != 0)
-        log_error("the configuration %s can be written by others: chmod go-w %s", path, path);
-    else
-        return 0;
-    return -EPERM;
+        return complain(-EPERM, "the configuration %s belongs to another user: it must be yours, or root's",
+                        path);
+    if ((status->st_mode & 022) != 0)
+        return complain(-EPERM, "the configuration %s can be written by others: chmod go-w %s", path, path);
+    return 0;
 }
 
 static int apply_config(struct given *given, int fd, const char *path)
@@ -454,10 +446,8 @@ static int apply_config(struct given *given, int fd, const char *path)
     struct stat status;
     size_t len = 0;
     int error = fstat(fd, &status) != 0 ? -errno : file_read_fd(fd, CONFIG_MAX_BYTES, &text, &len);
-    if (error != 0 || text == NULL) {
-        log_error("cannot read the configuration %s: %s", path, strerror(-error));
-        return error;
-    }
+    if (error != 0 || text == NULL)
+        return complain(error, "cannot read the configuration %s: %s", path, strerror(-error));
     config.current = config.shared;
     config.is_private = (status.st_mode & 077) == 0;
     error = check_config_owner(&status, path);
@@ -512,10 +502,8 @@ static int set_value(const struct option_row *row, const char *text, void *value
     bool is_valid = true;
     /* Only shells replace "~" by the home directory: this program would make a folder of that name. */
     if (row->kind == OPTION_PATH && text != NULL &&
-        (*text == '~' || g_str_has_prefix(text, "local:~") || g_str_has_prefix(text, "unix:~"))) {
-        log_error("%s: only shells know '~': write the whole path", text);
-        return -EINVAL;
-    }
+        (*text == '~' || g_str_has_prefix(text, "local:~") || g_str_has_prefix(text, "unix:~")))
+        return complain(-EINVAL, "%s: only shells know '~': write the whole path", text);
     if (row->kind == OPTION_FLAG) {
         *(bool *)value = g_strcmp0(text, "yes") == 0;
     } else if (row->kind > OPTION_FLAG) {
@@ -525,9 +513,7 @@ static int set_value(const struct option_row *row, const char *text, void *value
         *(char **)value = g_strdup(text);
         is_valid = row->kind != OPTION_ADDRESS || text == NULL || address_is_valid(text);
     }
-    if (!is_valid)
-        log_error("--%s=%s: %s", row->name, text, row->expected);
-    return is_valid ? 0 : -EINVAL;
+    return is_valid ? 0 : complain(-EINVAL, "--%s=%s: %s", row->name, text, row->expected);
 }
 
 /* Makes the path after the prefix absolute, because the daemon leaves the working directory. Does not change
@@ -540,10 +526,8 @@ static bool make_absolute(char **value, const char *prefix)
     if (*value == NULL || strncmp(*value, prefix, len) != 0 || (*value)[len] == '/' || (*value)[len] == '\0')
         return true;
     _cleanup_free_ char *directory = getcwd(NULL, 0); /* g_get_current_dir() would return "/" */
-    if (directory == NULL) {
-        log_error("cannot find %s, which is relative: %s", *value, strerror(errno));
-        return false;
-    }
+    if (directory == NULL)
+        return complain(false, "cannot find %s, which is relative: %s", *value, strerror(errno));
     _cleanup_free_ char *relative = *value;
     *value = g_strdup_printf("%s%s/%s", prefix, directory, relative + len);
     return true;
@@ -554,30 +538,26 @@ static int check_required(const struct given *given)
 {
     const struct options *options = given->options;
     if (options->mountpoint == NULL && !options->is_check)
-        log_error("no mount point given; see inboxfs --help");
-    else if (given->values[OPTION_SOURCE] != NULL)
+        return complain(-EINVAL, "no mount point given; see inboxfs --help");
+    if (given->values[OPTION_SOURCE] != NULL)
         return 0;
-    else if (options->account != NULL)
-        log_error("the account '%s' has no 'source' in the configuration", options->account);
-    else
-        log_error("no service given: name its base URL, 'local' or an account%s, or set INBOXFS_BASE_URL",
-                  options->is_check ? "" : " before the mount point");
-    return -EINVAL;
+    if (options->account != NULL)
+        return complain(-EINVAL, "the account '%s' has no 'source' in the configuration", options->account);
+    return complain(-EINVAL,
+                    "no service given: name its base URL, 'local' or an account%s, or set INBOXFS_BASE_URL",
+                    options->is_check ? "" : " before the mount point");
 }
 
 /* Refuses values that do not fit together. Returns 0 or -errno, which is logged. */
 static int check_together(const struct options *options)
 {
-    if ((options->webhook_listen == NULL) != (options->webhook_secret_file == NULL)) {
-        log_error("webhooks need both --webhook-listen and --webhook-secret-file");
-        return -EINVAL;
-    }
+    if ((options->webhook_listen == NULL) != (options->webhook_secret_file == NULL))
+        return complain(-EINVAL, "webhooks need both --webhook-listen and --webhook-secret-file");
     /* Without root's rights, the daemon could neither open files that are shown as another user's, nor
      * announce them by inotify. */
-    if (options->shown_uid >= 0 && geteuid() != 0 && options->shown_uid != geteuid()) {
-        log_error("--uid=%jd: only root can show a mount as another user's", (intmax_t)options->shown_uid);
-        return -EPERM;
-    }
+    if (options->shown_uid >= 0 && geteuid() != 0 && options->shown_uid != geteuid())
+        return complain(-EPERM, "--uid=%jd: only root can show a mount as another user's",
+                        (intmax_t)options->shown_uid);
     return 0;
 }
 

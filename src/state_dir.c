@@ -143,16 +143,12 @@ static int lock_or_wait(int lock_fd)
 int state_dir_open(const char *path, int *ret_lock_fd)
 {
     _cleanup_close_ int dir_fd = file_open_dir(AT_FDCWD, path);
-    if (dir_fd < 0) {
-        log_error("cannot use the state directory %s: %s", path, strerror(-dir_fd));
-        return dir_fd;
-    }
+    if (dir_fd < 0)
+        return complain(dir_fd, "cannot use the state directory %s: %s", path, strerror(-dir_fd));
     /* Another user who can write there could add messages to the spool. */
     const char *why = file_why_not_private(dir_fd);
-    if (why != NULL) {
-        log_error("the state directory %s: %s", path, why);
-        return -EPERM;
-    }
+    if (why != NULL)
+        return complain(-EPERM, "the state directory %s: %s", path, why);
     _cleanup_close_ int lock_fd = openat(dir_fd, "lock", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     int error = lock_fd < 0 ? -errno : lock_or_wait(lock_fd);
     if (error == -EBUSY)

@@ -243,10 +243,8 @@ static int show_all(struct status_request *request)
     _cleanup_mountinfo_ struct mount *mounts = mountinfo_list(MOUNTINFO_INBOXFS);
     bool has_failed = false;
     bool is_denied = false;
-    if (mounts == NULL) {
-        log_error("cannot read /proc/self/mountinfo");
-        return EXIT_FAILURE;
-    }
+    if (mounts == NULL)
+        return complain(EXIT_FAILURE, "cannot read /proc/self/mountinfo");
     for (const struct mount *mount = mounts; mount->path != NULL; mount++) {
         int error = show_in_child(mount->path, request);
         if (error == 0 || error == -OFFLINE) {
@@ -272,10 +270,8 @@ int status_command(int argc, char **argv)
         argc--;
         argv++;
     }
-    if (argc > 2 || (argc == 2 && argv[1][0] == '-')) {
-        log_error("usage: inboxfs status [--json] [MOUNTPOINT]");
-        return EXIT_USAGE;
-    }
+    if (argc > 2 || (argc == 2 && argv[1][0] == '-'))
+        return complain(EXIT_USAGE, "usage: inboxfs status [--json] [MOUNTPOINT]");
     if (argc == 1)
         return show_all(&request);
     int error = show_in_child(argv[1], &request);

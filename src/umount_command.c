@@ -121,17 +121,14 @@ static int unmount(const char *path, dev_t device)
 int umount_command(int argc, char **argv)
 {
     dev_t device = 0;
-    if (argc != 2 || argv[1][0] == '-') {
-        log_error("usage: inboxfs umount MOUNTPOINT");
-        return EXIT_USAGE;
-    }
+    if (argc != 2 || argv[1][0] == '-')
+        return complain(EXIT_USAGE, "usage: inboxfs umount MOUNTPOINT");
     /* The path may be a symbolic link to the mount point. */
     _cleanup_free_ char *mountpoint = mountinfo_real_path(argv[1]);
-    if (mountpoint == NULL || !mountinfo_find(MOUNTINFO_INBOXFS, mountpoint, &device)) {
-        log_error("%s: %s", argv[1],
-                  mountpoint == NULL && errno != ENOENT ? strerror(errno) : "no inboxfs is mounted there");
-        return EXIT_FAILURE;
-    }
+    if (mountpoint == NULL || !mountinfo_find(MOUNTINFO_INBOXFS, mountpoint, &device))
+        return complain(EXIT_FAILURE, "%s: %s", argv[1],
+                        mountpoint == NULL && errno != ENOENT ? strerror(errno)
+                                                              : "no inboxfs is mounted there");
     /* This process must not keep the mount busy itself, by descriptors that its caller left open. */
     closefrom(STDERR_FILENO + 1);
     if (chdir("/") != 0)

@@ -193,10 +193,8 @@ int webhook_server_start(const char *listen, const char *secret_file, struct sto
     server->store = store;
     _cleanup_free_ char *reason = NULL;
     int error = secret_file_read(secret_file, "the secret of webhooks", &server->secret, &reason);
-    if (error != 0) {
-        log_error("%s", reason != NULL ? reason : strerror(-error));
-        return error;
-    }
+    if (error != 0)
+        return complain(error, "%s", reason != NULL ? reason : strerror(-error));
     error = listener_open(listen, &server->listen_fd, &server->address);
     server->connections = connections_new(clock_system(), CONNECTIONS_MAX);
     if (error == 0)
@@ -208,11 +206,9 @@ int webhook_server_start(const char *listen, const char *secret_file, struct sto
             MHD_OPTION_NOTIFY_CONNECTION, on_connection, server, MHD_OPTION_END);
     if (error == 0 && server->daemon == NULL)
         error = -EIO;
-    if (error != 0) {
-        log_error("cannot listen for webhooks at %s: %s", listen,
-                  error == -EINVAL ? "not ADDRESS:PORT, with an address in numbers" : strerror(-error));
-        return error;
-    }
+    if (error != 0)
+        return complain(error, "cannot listen for webhooks at %s: %s", listen,
+                        error == -EINVAL ? "not ADDRESS:PORT, with an address in numbers" : strerror(-error));
     log_info("webhooks are taken at %s", server->address);
     *ret_server = TAKE_PTR(server);
     return 0;

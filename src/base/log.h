@@ -30,4 +30,7 @@ void log_write(enum log_level level, const char *format, ...) __attribute__((for
 #define log_info(...) log_write(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(...) log_write(LOG_LEVEL_DEBUG, __VA_ARGS__)
 
+/* Logs an error, and has the value `status`. */
+#define complain(status, ...) (log_error(__VA_ARGS__), (status))
+
 #endif

@@ -51,9 +51,6 @@ struct invocation {
     struct span text;    /* the message; `bytes` is NULL if it is to be read from standard input */
 };
 
-/* Logs the text, and has the value `status`. */
-#define complain(status, ...) (log_error(__VA_ARGS__), (status))
-
 /* ---------------------------------------------------------------- addresses and local names */
 
 /* How a domain belongs to this machine. The machine's name may be unknown elsewhere, or be a domain with
