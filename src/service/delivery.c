@@ -33,21 +33,18 @@ json_t *delivery_date(int64_t date_ms)
 
 int delivery_store(struct connection *turn, const struct message *message, const char *key, int64_t *ret_seq)
 {
+    /* The first message of a thread gets its own seq, which is the next one, as its thread. */
     int error =
         query_execute(turn,
                       "INSERT INTO messages (message_id, thread, forward_depth, date_ms, header, search_text)"
-                      " VALUES (?, ?, ?, ?, ?, ?)",
+                      " SELECT ?, iif(?2 = 0, ifnull(max(seq), 0) + 1, ?2), ?, ?, ?, ? FROM messages",
                       "siiiss", key, message->thread, message->forward_depth, message->date_ms,
                       message->header, message->search_text);
     if (error != 0)
         return error;
     *ret_seq = sqlite3_last_insert_rowid(turn->db);
-    if (message->thread == 0)
-        error = query_execute(turn, "UPDATE messages SET thread = seq WHERE seq = ?", "i", *ret_seq);
-    return error != 0 ? error
-                      : query_execute(turn, "INSERT INTO contents VALUES (?, ?, ?, ?)", "issb", *ret_seq,
-                                      message->plain_text, message->html, (const void *)message->raw,
-                                      message->raw_len);
+    return query_execute(turn, "INSERT INTO contents VALUES (?, ?, ?, ?)", "issb", *ret_seq,
+                         message->plain_text, message->html, (const void *)message->raw, message->raw_len);
 }
 
 static int insert_email(struct connection *turn, const struct message *message, int64_t seq,
