@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glib.h>
+#include <jansson.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
 #include <poll.h>
@@ -573,6 +574,7 @@ int main(int argc, char **argv)
 {
     struct options options;
     descriptors_open_standard();
+    json_set_alloc_funcs(g_malloc, g_free); /* jansson ends a program without memory, as GLib does */
     /* `inboxfs status --help` prints the usage of all commands, as `inboxfs check --help` does. */
     bool is_help = argc == 3 && (strcmp(argv[2], "-h") == 0 || strcmp(argv[2], "--help") == 0);
     if (argc > 1 && !is_help && strcmp(argv[1], "status") == 0)

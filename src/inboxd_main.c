@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <glib.h>
+#include <jansson.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -350,6 +351,7 @@ int main(int argc, char **argv)
     /* Both arrays have room for all arguments and a last empty element. */
     _cleanup_free_ const char **hosts = g_new0(const char *, (size_t)argc + 1);
     _cleanup_free_ struct service_door *doors = g_new0(struct service_door, (size_t)argc + 1);
+    json_set_alloc_funcs(g_malloc, g_free); /* jansson ends a program without memory, as GLib does */
     log_set_prefix("inboxd: ");
     process_forbid_core_files();
     struct arguments arguments = {

@@ -169,10 +169,9 @@ struct open_connection *connections_add(struct connections *connections, int soc
 {
     uint64_t peer = find_peer(socket_fd);
     LOCK_GUARD(&connections->lock);
-    struct open_connection *connection =
-        find_place_locked(connections, peer) ? calloc(1, sizeof(*connection)) : NULL;
-    if (connection == NULL)
+    if (!find_place_locked(connections, peer))
         return NULL;
+    struct open_connection *connection = g_new0(struct open_connection, 1);
     connection->socket_fd = socket_fd;
     connection->peer = peer;
     LIST_INSERT_HEAD(&connections->list, connection, entry);

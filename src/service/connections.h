@@ -40,7 +40,7 @@ struct connections *connections_new(struct clock *clock, size_t max_open);
 void connections_free(struct connections *connections);
 
 /* Adds an idle connection. `socket_fd` is borrowed until connections_remove(). Returns NULL if there is no
- * place for it, or when out of memory. */
+ * place for it. */
 struct open_connection *connections_add(struct connections *connections, int socket_fd);
 void connections_remove(struct connections *connections, struct open_connection *connection);
 

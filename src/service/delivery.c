@@ -6,8 +6,6 @@
 #include "service/delivery.h"
 
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
@@ -64,9 +62,7 @@ static int insert_email(struct connection *turn, const struct message *message, 
         service_inbox_id(inbox), "subject", message->subject, "from_address", message->from, "to_addresses",
         message->to, "cc_addresses", message->cc, "bcc_addresses", bcc, "reply_to_addresses",
         message->reply_to, "date", delivery_date(message->date_ms), "latest_webhook_log");
-    _cleanup_free_ char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
-    if (text == NULL)
-        return -ENOMEM;
+    _cleanup_free_ char *text = json_dumps(record, JSON_COMPACT);
     bool is_valid = strcmp(verdict.status, "valid") == 0;
     int error = query_execute(turn,
                               "INSERT INTO emails (id, inbox, message, is_valid, from_address, record)"
@@ -201,11 +197,8 @@ static int make_inbox(struct connection *turn, const char *address)
         error = -EUSERS;
     if (error != 0)
         return error;
-    _cleanup_json_ json_t *settings = NULL;
-    error = inbox_settings_default(address, &settings);
-    if (error == 0)
-        error = service_inbox_store(turn, 0, settings);
-    return error == -EBADMSG ? -ENOENT : error;
+    _cleanup_json_ json_t *settings = inbox_settings_default(address);
+    return settings != NULL ? service_inbox_store(turn, 0, settings) : -ENOENT;
 }
 
 static int put_into_inboxes(struct connection *turn, const struct smtp_message *received,

@@ -35,7 +35,7 @@ int delivery_store(struct connection *turn, const struct message *message, const
 int delivery_add_email(struct connection *turn, const struct message *message, int64_t seq,
                        enum recipient_header header, const json_t *recipient);
 
-/* Returns the date in the form of records; NULL when out of memory. */
+/* Returns the date in the form of records. */
 json_t *delivery_date(int64_t date_ms);
 
 /* Returns true if the address ends with "@" and this domain. */

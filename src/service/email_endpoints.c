@@ -127,17 +127,15 @@ static void append_uncut_email(struct strbuf *out, const json_t *record, unsigne
         strbuf_append_char(out, '\n');
 }
 
-/* Appends the prompt of a content record, cut if it is too long. Return: 0 or -ENOMEM. */
-static int append_email(struct strbuf *out, const json_t *record, unsigned int level)
+/* Appends the prompt of a content record, cut if it is too long. */
+static void append_email(struct strbuf *out, const json_t *record, unsigned int level)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(PROMPT_MAX_BYTES);
     append_uncut_email(&text, record, level);
-    if (text.error != 0 && text.error != -EMSGSIZE)
-        return out->error = text.error;
     size_t len = prefix_within(strbuf_str(&text), text.len, PROMPT_MAX_BYTES);
-    bool is_cut = text.error != 0 || len < text.len;
     strbuf_append(out, strbuf_str(&text), len);
-    return is_cut ? strbuf_append_char(out, '\n') : out->error;
+    if (text.error != 0 || len < text.len)
+        strbuf_append_char(out, '\n');
 }
 
 /* ---------------------------------------------------------------- content records */
@@ -179,7 +177,7 @@ static json_t *column_text(sqlite3_stmt *statement, int column)
                                                                               " ORDER BY 1 DESC LIMIT ?2"
 
 /* Returns the content record in a row of THREAD_SQL, as if the thread had no other email; the caller owns the
- * record. Return: 0; -EUCLEAN if the row is damaged; -ENOMEM. */
+ * record. Return: 0; -EUCLEAN if the row is damaged. */
 static int read_email(sqlite3_stmt *row, json_t **ret_record)
 {
     _cleanup_json_ json_t *content = column_json(row, 1);
@@ -190,13 +188,10 @@ static int read_email(sqlite3_stmt *row, json_t **ret_record)
                        "inbox_id", "subject", "date", "message_id", "from_address", "address") != 0)
         return -EUCLEAN;
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(SIZE_MAX / 2);
-    int error = append_email(&text, content, 1);
-    if (error != 0)
-        return error;
+    append_email(&text, content, 1);
     _cleanup_json_ json_t *prompt = json_string(strbuf_str(&text));
-    if (json_object_set(content, "prompt", prompt) != 0 ||
-        json_object_set(content, "thread_prompt", prompt) != 0)
-        return -ENOMEM;
+    json_object_set(content, "prompt", prompt);
+    json_object_set(content, "thread_prompt", prompt);
     *ret_record = TAKE_PTR(content);
     return 0;
 }
@@ -220,7 +215,7 @@ static int read_previous(sqlite3_stmt *row, json_t *list)
     return step;
 }
 
-static int add_previous(json_t *record, json_t *previous)
+static void add_previous(json_t *record, json_t *previous)
 {
     _cleanup_strbuf_ struct strbuf prompt = STRBUF_INIT(SIZE_MAX / 2);
     size_t count = json_array_size(previous);
@@ -231,7 +226,6 @@ static int add_previous(json_t *record, json_t *previous)
     }
     json_object_set_new(record, "thread_prompt", json_string(strbuf_str(&prompt)));
     json_object_set(record, "previous_emails", count == 0 ? json_null() : previous);
-    return prompt.error;
 }
 
 int email_load_content(struct connection *reader, enum email_side side, const char *id, json_t **ret_record)
@@ -246,11 +240,11 @@ int email_load_content(struct connection *reader, enum email_side side, const ch
         error = read_email(statement.row, &record);
     if (error == 0)
         error = read_previous(statement.row, previous);
-    if (error == 0)
-        error = add_previous(record, previous);
-    if (error == 0)
-        *ret_record = TAKE_PTR(record);
-    return error;
+    if (error != 0)
+        return error;
+    add_previous(record, previous);
+    *ret_record = TAKE_PTR(record);
+    return 0;
 }
 
 /* ---------------------------------------------------------------- parts of an email */

@@ -85,13 +85,11 @@ int service_inbox_store(struct connection *turn, int64_t seq, json_t *settings)
     char id[37], date[32];
     random_uuid(id);
     date_format(clock_realtime_ms(clock_system()), date);
-    if ((seq == 0 && json_object_set_new(settings, "id", json_string(id)) != 0) ||
-        json_object_set_new(settings, "updated_at", json_string(date)) != 0)
-        return -ENOMEM;
+    if (seq == 0)
+        json_object_set_new(settings, "id", json_string(id));
+    json_object_set_new(settings, "updated_at", json_string(date));
     const struct service_inbox inbox = {.record = settings};
     _cleanup_free_ char *record = json_dumps(settings, JSON_COMPACT);
-    if (record == NULL)
-        return -ENOMEM;
     return query_execute(
         turn,
         "INSERT INTO inboxes (seq, id, address, record) VALUES (nullif(?, 0), ?, ?, ?)"
@@ -190,16 +188,11 @@ json_t *inbox_settings_read(json_t *body, struct validation *validation)
     return settings;
 }
 
-int inbox_settings_default(const char *address, json_t **ret_settings)
+json_t *inbox_settings_default(const char *address)
 {
     _cleanup_json_ json_t *body =
         json_pack("{s:s%, s:s}", "name", address, strcspn(address, "@"), "email_address", address);
     _cleanup_validation_ struct validation validation = {0};
     _cleanup_json_ json_t *settings = inbox_settings_read(body, &validation);
-    if (body == NULL || settings == NULL)
-        return -ENOMEM;
-    if (validation.has_failed)
-        return -EBADMSG;
-    *ret_settings = TAKE_PTR(settings);
-    return 0;
+    return validation.has_failed ? NULL : TAKE_PTR(settings);
 }

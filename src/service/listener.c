@@ -70,10 +70,8 @@ static int resolve_address(const char *text, struct addrinfo **ret_info)
     if (colon == NULL || colon == text || !is_port(colon + 1))
         return -EINVAL;
     bool is_bracketed = text[0] == '[' && colon[-1] == ']';
-    _cleanup_free_ char *host =
-        is_bracketed ? strndup(text + 1, (size_t)(colon - text) - 2) : strndup(text, (size_t)(colon - text));
-    if (host == NULL)
-        return -ENOMEM;
+    size_t len = (size_t)(colon - text);
+    _cleanup_free_ char *host = is_bracketed ? g_strndup(text + 1, len - 2) : g_strndup(text, len);
     const char *name = strcmp(host, "localhost") == 0 ? "127.0.0.1" : host;
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM,
                              .ai_flags = AI_NUMERICHOST | AI_NUMERICSERV | AI_PASSIVE};

@@ -245,9 +245,7 @@ int relay_new(const struct relay_config *config, const char *domain, struct outg
     *ret_relay = NULL;
     if (config->url == NULL)
         return 0;
-    struct relay *relay = calloc(1, sizeof(*relay));
-    if (relay == NULL)
-        return -ENOMEM;
+    struct relay *relay = g_new0(struct relay, 1);
     relay->domain = domain;
     relay->outgoing = (struct outgoing){
         .kind = OUTGOING_RELAY,

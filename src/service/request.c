@@ -40,9 +40,7 @@ json_t *request_read_object(const struct request *request, struct reply *reply)
 static int read_file_name(const char *given, char **ret_name)
 {
     const char *slash = strrchr(given, '/');
-    _cleanup_free_ char *name = strdup(slash != NULL ? slash + 1 : given);
-    if (name == NULL)
-        return -ENOMEM;
+    _cleanup_free_ char *name = g_strdup(slash != NULL ? slash + 1 : given);
     char *to = name;
     for (const char *from = name; *from != '\0'; to++) {
         bool is_quote = strncmp(from, "%22", 3) == 0;
@@ -72,10 +70,7 @@ static int read_part(struct span part, const char *field, struct multipart_file 
     if (error != 0 || !has_blank_line)
         return error != 0 ? error : -EBADMSG;
     mime_read_type(header, MIME_TYPE_OF_BYTES, content_type);
-    char *type = strdup(content_type);
-    if (type == NULL)
-        return -ENOMEM;
-    *ret_file = (struct multipart_file){TAKE_PTR(name), type, body.bytes, body.len};
+    *ret_file = (struct multipart_file){TAKE_PTR(name), g_strdup(content_type), body.bytes, body.len};
     return 0;
 }
 

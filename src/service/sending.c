@@ -117,7 +117,7 @@ static void check_recipients(const struct input *in, const struct message *messa
                              "The names of the recipients are over 500,000 bytes together");
 }
 
-static int digest_request(const json_t *body, char ret_digest[65])
+static void digest_request(const json_t *body, char ret_digest[65])
 {
     _cleanup_json_ json_t *copy = json_object();
     const char *name;
@@ -127,13 +127,10 @@ static int digest_request(const json_t *body, char ret_digest[65])
             json_object_set(copy, name, value);
     }
     _cleanup_free_ char *text = json_dumps(copy, JSON_COMPACT | JSON_SORT_KEYS);
-    if (text == NULL)
-        return -ENOMEM;
     hash_sha256(text, strlen(text), ret_digest);
-    return 0;
 }
 
-int submission_read(json_t *body, struct validation *validation, struct submission *ret_submission)
+void submission_read(json_t *body, struct validation *validation, struct submission *ret_submission)
 {
     struct submission *submission = ret_submission;
     struct message *message = &submission->message;
@@ -156,10 +153,8 @@ int submission_read(json_t *body, struct validation *validation, struct submissi
         input_text(&id);
     }
     submission->idempotency_key = validate_line(&in, "idempotency_key", false);
-    if (message->to == NULL || message->cc == NULL || message->bcc == NULL || message->reply_to == NULL)
-        return -ENOMEM;
     check_recipients(&in, message);
-    return digest_request(body, submission->digest);
+    digest_request(body, submission->digest);
 }
 
 void submission_release(struct submission *submission)
@@ -185,12 +180,11 @@ static json_t *extend_references(const json_t *header)
 }
 
 /* Makes the message a reply in a thread (RFC 5322 section 3.6.4). `header` is that of the other message. */
-static int join_thread(struct message *message, int64_t thread, const json_t *header)
+static void join_thread(struct message *message, int64_t thread, const json_t *header)
 {
     message->thread = thread;
     message->in_reply_to = json_pack("[O]", json_object_get(header, "message_id"));
     message->references = extend_references(header);
-    return message->in_reply_to != NULL && message->references != NULL ? 0 : -ENOMEM;
 }
 
 /* A reply joins the thread of the existing email. A forward encloses the existing email whole, and begins a
@@ -216,9 +210,10 @@ static int refer_to_email(struct connection *reader, struct submission *submissi
         return -EUCLEAN;
     if (message->subject == NULL)
         message->subject = g_strdup(json_string_value(json_object_get(header, "subject")));
-    if (submission->type == MESSAGE_REPLY)
-        return join_thread(message, sqlite3_column_int64(statement.row, 0), header);
-
+    if (submission->type == MESSAGE_REPLY) {
+        join_thread(message, sqlite3_column_int64(statement.row, 0), header);
+        return 0;
+    }
     message->forward_depth = sqlite3_column_int64(statement.row, 2) + 1;
     if (message->forward_depth > FORWARD_DEPTH_MAX ||
         sqlite3_column_bytes(statement.row, 3) > FORWARD_MAX_BYTES)
@@ -269,8 +264,7 @@ static int compose(const struct service_context *context, struct connection *rea
                              has_name ? name : service_inbox_name(sender));
     json_decref(message->from);
     message->from = from;
-    error = from == NULL ? -ENOMEM : 0;
-    if (error == 0 && submission->type != MESSAGE_NEW)
+    if (submission->type != MESSAGE_NEW)
         error = refer_to_email(reader, submission, reply);
     if (error == 0 && reply->status == 0)
         error = attach_files(context, reader, submission->attachment_ids, message, reply);
@@ -350,9 +344,7 @@ static int record_sent(struct connection *turn, const struct submission *submiss
         "to_addresses", message->to, "cc_addresses", message->cc, "bcc_addresses", message->bcc,
         "reply_to_addresses", message->reply_to, "date", delivery_date(message->date_ms), "message_type",
         type_names[submission->type], "open_and_click_tracking", is_tracked, "latest_event");
-    _cleanup_free_ char *text = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
-    if (text == NULL)
-        return -ENOMEM;
+    _cleanup_free_ char *text = json_dumps(record, JSON_COMPACT);
     return query_execute(turn,
                          "INSERT INTO outbound (id, inbox, message, date_ms, record) VALUES (?, ?, ?, ?, ?)",
                          "siiis", ret_id, sender->seq, seq, message->date_ms, text);
@@ -449,9 +441,7 @@ static int read_and_send(const struct service_context *context, json_t *body, st
 {
     _cleanup_validation_ struct validation validation = {0};
     _cleanup_submission_ struct submission submission = {0};
-    int error = submission_read(body, &validation, &submission);
-    if (error != 0)
-        return error;
+    submission_read(body, &validation, &submission);
     return validation.has_failed ? reply_invalid(reply, &validation) : send_once(context, &submission, reply);
 }
 
@@ -506,8 +496,6 @@ static int deliver_letter(struct connection *turn, struct message *message, cons
     message->bcc = json_array();
     message->reply_to = json_array();
     message->is_automatic = true;
-    if (message->from == NULL || message->to == NULL)
-        return -ENOMEM;
     int64_t seq = 0;
     int error = message_compose(message, domain);
     if (error == 0)
@@ -558,6 +546,6 @@ int sending_bounce(struct connection *turn, int64_t outbound, const char *domain
         .subject = g_strdup_printf("Undelivered: %s", subject),
         .plain_text = g_strdup_printf(bounce_text, reasons, subject, date, id),
     };
-    error = join_thread(&message, sqlite3_column_int64(statement.row, 0), header);
-    return error == 0 ? deliver_letter(turn, &message, &sender, "Mail Delivery System", domain) : error;
+    join_thread(&message, sqlite3_column_int64(statement.row, 0), header);
+    return deliver_letter(turn, &message, &sender, "Mail Delivery System", domain);
 }

@@ -50,8 +50,8 @@ struct submission {
 };
 
 /* Reads a request, without the database. `body` is borrowed until submission_release(). Adds mistakes to
- * `validation`; if there are any, the submission can only be released. Return: 0 or -ENOMEM. */
-int submission_read(json_t *body, struct validation *validation, struct submission *ret_submission);
+ * `validation`; if there are any, the submission can only be released. */
+void submission_read(json_t *body, struct validation *validation, struct submission *ret_submission);
 void submission_release(struct submission *submission);
 
 #define _cleanup_submission_ __attribute__((cleanup(submission_release)))

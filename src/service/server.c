@@ -237,13 +237,11 @@ static void check_declared_body(struct exchange *exchange)
         request->body = STRBUF_INIT(route->body_max_bytes);
 }
 
-/* Checks the head, key, route, and declared type and length of the body. Returns NULL when out of memory. */
+/* Checks the head, key, route, and declared type and length of the body. */
 static struct exchange *exchange_begin(struct server *server, struct MHD_Connection *connection,
                                        const char *path, const char *method, const char *version)
 {
-    struct exchange *exchange = calloc(1, sizeof(*exchange));
-    if (exchange == NULL)
-        return NULL;
+    struct exchange *exchange = g_new0(struct exchange, 1);
     exchange->server = server;
     struct request *request = &exchange->request;
     request->context = server->context;
@@ -368,8 +366,6 @@ static enum MHD_Result on_request(void *context, struct MHD_Connection *connecti
         return MHD_NO;
     if (exchange == NULL) {
         exchange = *request_context = exchange_begin(server, connection, url, method, version);
-        if (exchange == NULL)
-            return MHD_NO;
         if (exchange->reply.status == 0)
             connections_set_phase(server->connections, client, CONNECTION_RECEIVING);
         return exchange->is_settled ? answer_request(exchange, client) : MHD_YES;

@@ -149,19 +149,14 @@ static int open_door(struct service *service, const struct service_door *door, c
 
 static int start_service(const struct service_config *config, struct service **ret_service, char **ret_reason)
 {
-    _cleanup_(cleanup_service) struct service *service = calloc(1, sizeof(*service));
-    if (service == NULL)
-        return -ENOMEM;
+    _cleanup_(cleanup_service) struct service *service = g_new0(struct service, 1);
     service->dir_fd = service->lock_fd = service->context.pool_fd = -1;
     size_t doors_len = 0;
     while (config->doors[doors_len].listen != NULL)
         doors_len++;
-    service->doors = calloc(doors_len + 1, sizeof(*service->doors));
-    if (service->doors == NULL)
-        return -ENOMEM;
+    service->doors = g_new0(struct open_door, doors_len);
     service->context.config = *config;
     g_mime_init();
-    json_set_alloc_funcs(g_malloc, g_free); /* so no list loses an item when memory runs out */
     /* A large message gets a mapping of its own, whose memory returns to the kernel when it is freed. */
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
     if (!validate_is_domain(config->domain))

@@ -235,17 +235,16 @@ static void add_client(struct smtp_server *server, int fd)
     const struct timeval idle = {.tv_sec = server->config.idle_ms / 1000,
                                  .tv_usec = server->config.idle_ms % 1000 * 1000};
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &idle, sizeof(idle));
-    struct smtp_client *client = calloc(1, sizeof(*client));
     struct open_connection *connection = NULL;
-    if (client != NULL && atomic_load(&server->clients) < server->config.connections_max + CONNECTIONS_SPARE)
+    if (atomic_load(&server->clients) < server->config.connections_max + CONNECTIONS_SPARE)
         connection = connections_add(server->connections, fd);
     if (connection == NULL) {
-        free(client);
         send(fd, busy, strlen(busy), MSG_NOSIGNAL | MSG_DONTWAIT);
         close(fd);
         return;
     }
     atomic_fetch_add(&server->clients, 1);
+    struct smtp_client *client = g_new(struct smtp_client, 1);
     *client =
         (struct smtp_client){.job.run = serve_client, .server = server, .connection = connection, .fd = fd};
     client->answers = STRBUF_INIT(ANSWERS_MAX_BYTES);

@@ -118,8 +118,8 @@ static void send_request(struct webhook *webhook, struct attempt *attempt, const
 
 /* ---------------------------------------------------------------- an email */
 
-/* Returns the body; NULL when out of memory. Receivers such as inboxfs take WEBHOOK_BODY_MAX_BYTES, so in a
- * longer body fields become null until it fits. GET /api/v1/email/ID answers with all fields. */
+/* Returns the body. Receivers such as inboxfs take WEBHOOK_BODY_MAX_BYTES, so in a longer body fields become
+ * null until it fits. GET /api/v1/email/ID answers with all fields. */
 static char *write_body(json_t *content)
 {
     static const char *const fields[] = {
@@ -201,9 +201,7 @@ int webhook_new(const struct webhook_config *config, struct outgoing **ret_webho
     *ret_webhook = NULL;
     if (config->secret_file == NULL)
         return 0;
-    struct webhook *webhook = calloc(1, sizeof(*webhook));
-    if (webhook == NULL)
-        return -ENOMEM;
+    struct webhook *webhook = g_new0(struct webhook, 1);
     webhook->is_anywhere_allowed = config->is_anywhere_allowed;
     webhook->outgoing = (struct outgoing){
         .kind = OUTGOING_WEBHOOK,
