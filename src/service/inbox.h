@@ -60,8 +60,8 @@ struct verdict inbox_judge(const json_t *record, const char *from_address, enum 
 
 /* Reads a request to make or update an inbox (interface, POST /api/v1/inbox/upsert). Returns the settable
  * fields of the published record, with defaults for those that the request leaves out, and the id, which is
- * null for a new inbox. The caller owns them. Adds mistakes to `validation`; if there are any, the caller must
- * not use the settings. */
+ * null for a new inbox. The caller owns them. Adds mistakes to `validation`; if there are any, the caller
+ * must not use the settings. */
 json_t *inbox_settings_read(json_t *body, struct validation *validation);
 
 /* Returns the default settings of a new inbox, which the caller owns; NULL if `address` is not a valid
