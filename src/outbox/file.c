@@ -77,9 +77,9 @@ static void interrupt_item(struct item *item, const char *why)
         snprintf(item->file.interruption, sizeof(item->file.interruption), "%s", why);
 }
 
-/* Returns 0 if the item may be opened for writing; else -EBUSY (at the service), -EACCES (settled), or
- * -ENOENT. */
-static int check_writable_locked(const struct item *item)
+/* The caller has claimed the item or holds outbox->lock. Returns 0 if the item may be opened for writing;
+ * else -EBUSY (at the service), -EACCES (settled), or -ENOENT. */
+static int check_writable(const struct item *item)
 {
     if (item->row.state == ITEM_GONE)
         return -ENOENT;
@@ -150,7 +150,7 @@ static int enter_writing(struct outbox *outbox, struct item *item, off_t keep_by
     pthread_mutex_unlock(&outbox->lock);
     if (error != 0)
         return error == -ENOENT ? 0 : error; /* an item that was removed while it was open is never sent */
-    error = check_writable_locked(item);
+    error = check_writable(item);
     if (error == 0 && item->row.state != ITEM_WRITING) /* another thread may have begun */
         error = enter_writing_claimed(outbox, item, keep_bytes);
     claim_release(outbox, item);
@@ -376,7 +376,7 @@ static int attach_handle(struct outbox_handle *handle, uint64_t number, bool wan
     handle->max_bytes = accept_max_bytes(item->row.kind);
     while (wants_write && item->claim == CLAIM_DISK)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
-    int error = wants_write ? check_writable_locked(item) : 0;
+    int error = wants_write ? check_writable(item) : 0;
     if (error == 0 && wants_write) {
         item->file.writers++;
         handle->open_number = ++item->file.opens;
@@ -654,8 +654,8 @@ static void release_writer(struct outbox_handle *handle)
     bool is_last = --item->file.writers == 0;
     if (is_last)
         outbox_touch_locked(outbox, item);
-    bool lacks_write = item->row.kind == ITEM_MESSAGE && item->file.interruption[0] != '\0' &&
-                       check_writable_locked(item) == 0;
+    bool lacks_write =
+        item->row.kind == ITEM_MESSAGE && item->file.interruption[0] != '\0' && check_writable(item) == 0;
     bool is_ending = is_last && (item->row.state == ITEM_WRITING || lacks_write) &&
                      claim_take_locked(outbox, item, CLAIM_DISK) == 0;
     pthread_mutex_unlock(&outbox->lock);

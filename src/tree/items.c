@@ -572,11 +572,11 @@ static int rename_into_folder(struct tree *tree, const struct tree_caller *calle
                               const char *name, uint64_t new_folder, const char *new_name, unsigned int flags)
 {
     const struct hand_in to = {.folder = folder_of(new_folder), .name = new_name, .flags = flags};
-    if (node_kind(folder) == NODE_DRAFT && !is_settled(to.folder))
+    if (node_kind(folder) == NODE_DRAFT)
         return items_hand_in(tree, caller, folder, name, &to);
     if (!items_is_folder(folder) || !can_be_renamed(tree, folder_of(folder), name))
         return -EPERM;
-    _cleanup_free_ char *id = new_folder == folder ? NULL : copy_sent_id(tree, folder_of(folder), name);
+    _cleanup_free_ char *id = copy_sent_id(tree, folder_of(folder), name);
     int error = outbox_rename(tree->outbox, folder_of(folder), name, to.folder, new_name, flags, caller->pid);
     if (error == 0)
         hide_sent(tree, id);
@@ -616,7 +616,5 @@ const struct node_ops settled_folder_ops = {
     .release_dir = release_items,
     .is_listing_lasting = true,
     .lookup_announced = lookup_item,
-    .create = create_item,
     .unlink = unlink_item,
-    .rename = rename_into_folder,
 };
