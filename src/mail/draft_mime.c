@@ -190,13 +190,12 @@ static int refuse_header_line(const struct draft_reading *reading, const char *w
 /* Checks that a message begins with header lines up to a blank line, at least one of them with the trait that
  * a message needs. A part, whose `where` is not "" (format_part_location()), needs no header, and may end
  * after its headers. Return: 0; -EMSGSIZE; -EBADMSG if not, or if a HEADER_IS_SINGLE is repeated. */
-static int check_header_section(const struct draft_reading *reading, const char *where, struct span entity)
+static int check_header_section(const struct draft_reading *reading, const char *where, struct span header,
+                                struct span body)
 {
     bool seen[ARRAY_LEN(headers)] = {false};
     unsigned int traits = 0;
-    struct span header, body;
     struct mime_field field;
-    mime_split(entity, &header, &body);
     bool has_blank_line = body.bytes != header.bytes + header.len;
     if (header.len > HEADER_SECTION_MAX_BYTES)
         return reason_give(reading->ret_reason, -EMSGSIZE, "%sthe headers are larger than %d bytes", where,
@@ -360,15 +359,14 @@ static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
     return 0;
 }
 
-/* Checks the header section of a part. draft_read_mime() has checked that of the message. */
 static int begin_entity(void *context, const struct mime_entity *entity)
 {
     struct draft_reading *reading = context;
     char where[WHERE_BYTES];
     format_part_location(entity, where);
-    const char *end = entity->body.bytes + entity->body.len;
-    struct span text = {entity->header.bytes, (size_t)(end - entity->header.bytes)};
-    int error = entity->around == NULL ? 0 : check_header_section(reading, where, text);
+    int error = check_header_section(reading, where, entity->header, entity->body);
+    if (error == 0 && entity->around == NULL)
+        error = read_headers(reading, entity->header);
     if (error == 0 && mime_has_type(entity, "multipart/signed"))
         note_not_carried(reading, "multipart/signed: the signature is attached, and cannot be verified");
     if (error == 0 && mime_has_type(entity, "multipart/encrypted"))
@@ -444,22 +442,15 @@ static int join_texts(struct draft_reading *reading)
 
 int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len)
 {
-    struct span header, body;
     struct span message = {bytes, len};
+    struct mime_visitor visitor = {reading, begin_entity, read_leaf, refuse_defect};
+    size_t mbox_len = mime_mbox_line_len(message);
     reading->message = bytes;
-    bool has_mbox_line = mime_mbox_line_len(message) > 0;
-    if (has_mbox_line)
-        mime_take_line(&message);
-    if (has_mbox_line && has_second_message(message))
+    span_skip(&message, mbox_len);
+    if (mbox_len > 0 && has_second_message(message))
         return reason_give(reading->ret_reason, -EBADMSG,
                            "a mailbox with more than one message; hand in each by itself");
-    int error = check_header_section(reading, "", message);
-    mime_split(message, &header, &body);
-    if (error == 0)
-        error = read_headers(reading, header);
-    struct mime_visitor visitor = {reading, begin_entity, read_leaf, refuse_defect};
-    if (error == 0)
-        error = mime_read(message, &visitor);
+    int error = mime_read(message, &visitor);
     if (error == 0)
         error = join_texts(reading);
     if (error == 0)
@@ -469,15 +460,17 @@ int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len
 
 int draft_read_answer_text(struct draft_reading *reading, const char *bytes, size_t len)
 {
+    struct span header, body;
     struct span text = {bytes, len};
     reading->message = bytes;
-    int error = check_header_section(reading, "", text);
+    mime_split(text, &header, &body);
+    int error = check_header_section(reading, "", header, body);
     if (error == 0)
         return draft_read_mime(reading, bytes, len);
     if (error != -EBADMSG || begins_with_counted_header(text))
         return error;
     free(TAKE_PTR(*reading->ret_reason));
-    const struct mime_entity body = {.header = {"", 0}, .body = text, .type = "text/plain"};
-    error = read_leaf(reading, &body, MIME_PLAIN);
+    const struct mime_entity alone = {.header = {"", 0}, .body = text, .type = "text/plain"};
+    error = read_leaf(reading, &alone, MIME_PLAIN);
     return error != 0 ? error : join_texts(reading);
 }
