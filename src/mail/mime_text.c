@@ -41,39 +41,34 @@ static bool is_whole_base64(const char *text, size_t len)
     return padding <= 2 && (digits + padding) % 4 == 0;
 }
 
-/* The names of encodings in mail, with common misspellings. */
-static const struct transfer_encoding {
-    const char *name;
-    GMimeContentEncoding encoding;
-} transfer_encodings[] = {
-    {"", GMIME_CONTENT_ENCODING_DEFAULT},      {"7bit", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"7bits", GMIME_CONTENT_ENCODING_DEFAULT}, {"7-bit", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"8bit", GMIME_CONTENT_ENCODING_DEFAULT},  {"8bits", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"8-bit", GMIME_CONTENT_ENCODING_DEFAULT}, {"binary", GMIME_CONTENT_ENCODING_DEFAULT},
-    {"base64", GMIME_CONTENT_ENCODING_BASE64}, {"quoted-printable", GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE},
-};
-
-static const struct transfer_encoding *find_encoding(struct span header)
+/* Reads the encoding of a header section. Returns false if it is unknown. Names that begin with "7" or "8"
+ * are spellings of 7bit and 8bit. */
+static bool read_encoding(struct span header, GMimeContentEncoding *ret_encoding)
 {
     struct span name = mime_first_token(mime_find_field(header, "Content-Transfer-Encoding"));
-    for (size_t i = 0; i < ARRAY_LEN(transfer_encodings); i++)
-        if (span_is(name, transfer_encodings[i].name))
-            return &transfer_encodings[i];
-    return NULL;
+    *ret_encoding = GMIME_CONTENT_ENCODING_DEFAULT;
+    if (span_is(name, "base64"))
+        *ret_encoding = GMIME_CONTENT_ENCODING_BASE64;
+    else if (span_is(name, "quoted-printable"))
+        *ret_encoding = GMIME_CONTENT_ENCODING_QUOTEDPRINTABLE;
+    else
+        return name.len == 0 || strchr("78", name.bytes[0]) != NULL || span_is(name, "binary");
+    return true;
 }
 
 const char *mime_encoding_name(struct span header)
 {
-    const struct transfer_encoding *encoding = find_encoding(header);
-    return encoding == NULL || encoding->encoding == GMIME_CONTENT_ENCODING_DEFAULT ? NULL : encoding->name;
+    GMimeContentEncoding encoding;
+    read_encoding(header, &encoding);
+    return g_mime_content_encoding_to_string(encoding);
 }
 
 int mime_decode(const struct mime_entity *leaf, char **ret_bytes, size_t *ret_len, char **ret_reason)
 {
     struct span content = leaf->body;
-    const struct transfer_encoding *found = find_encoding(leaf->header);
-    GMimeContentEncoding encoding = found != NULL ? found->encoding : GMIME_CONTENT_ENCODING_DEFAULT;
-    if (ret_reason != NULL && found == NULL) {
+    GMimeContentEncoding encoding;
+    bool is_known = read_encoding(leaf->header, &encoding);
+    if (ret_reason != NULL && !is_known) {
         struct span name = mime_first_token(mime_find_field(leaf->header, "Content-Transfer-Encoding"));
         return reason_give(ret_reason, -EBADMSG, "Content-Transfer-Encoding: \"%.*s\" is not supported",
                            (int)MIN(name.len, 40), name.bytes);
