@@ -12,6 +12,7 @@ watch() # FOLDER...
   for folder; do
     folders+=("$MOUNT/$folder")
   done
+  : >"$DIR/inotifywait.log" # of an earlier watch, which says the same
   inotifywait -m -e create,close_write,moved_to --format '%e %f' "${folders[@]}" \
     >"$WATCHED" 2>"$DIR/inotifywait.log" 3>&- &
   WATCHER_PID=$!
