@@ -280,7 +280,6 @@ static bool test_ability(struct search *search, bool *ret_can_search)
 static bool can_search(struct search *search)
 {
     struct store *store = search->store;
-    struct searcher *searcher = &store->searcher;
     struct service_capabilities capabilities;
     size_t inboxes;
     size_t emails;
@@ -289,17 +288,13 @@ static bool can_search(struct search *search)
     if (capabilities.inbox_list == CAPABILITY_ABSENT || emails == 0)
         return false;
     int64_t now_ms = clock_monotonic_ms(store->index.clock);
-    pthread_mutex_lock(&searcher->lock);
-    bool can_search = searcher->can_search;
-    bool is_known = now_ms < searcher->ability_until_ms;
-    pthread_mutex_unlock(&searcher->lock);
-    if (is_known)
-        return can_search;
-    if (!test_ability(search, &can_search))
+    if (now_ms < atomic_load(&store->searcher.can_until_ms))
+        return true;
+    bool can_search;
+    if (now_ms < atomic_load(&store->searcher.cannot_until_ms) || !test_ability(search, &can_search))
         return false;
-    LOCK_GUARD(&searcher->lock);
-    searcher->can_search = can_search;
-    searcher->ability_until_ms = now_ms + ABILITY_LASTS_MS;
+    atomic_store(can_search ? &store->searcher.can_until_ms : &store->searcher.cannot_until_ms,
+                 now_ms + ABILITY_LASTS_MS);
     return can_search;
 }
 
@@ -389,15 +384,11 @@ static bool request_words(struct search *search, const struct word *words, size_
 static bool sync_unknown_inbox(struct search *search)
 {
     struct store *store = search->store;
-    struct searcher *searcher = &store->searcher;
     _cleanup_free_ char *reason = NULL;
     int64_t now_ms = clock_monotonic_ms(store->index.clock);
-    pthread_mutex_lock(&searcher->lock);
-    bool is_due = searcher->synced_ms == 0 || now_ms - searcher->synced_ms >= SYNC_INTERVAL_MS;
-    if (is_due)
-        searcher->synced_ms = now_ms;
-    pthread_mutex_unlock(&searcher->lock);
-    return is_due &&
+    long long due_ms = atomic_load(&store->searcher.sync_due_ms);
+    return now_ms >= due_ms &&
+           atomic_compare_exchange_strong(&store->searcher.sync_due_ms, &due_ms, now_ms + SYNC_INTERVAL_MS) &&
            sync_wait(store->sync, search->unknown_inbox, CLOCK_FOREVER, search->cancel, &reason) == 0;
 }
 

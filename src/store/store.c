@@ -49,7 +49,6 @@ int store_open(const struct store_config *config, struct store **ret_store, char
     store->poll_interval_ms = config->poll_interval_ms;
     contact_init(&store->contact, &store->index);
     pthread_mutex_init(&store->inbox_list_lock, NULL);
-    pthread_mutex_init(&store->searcher.lock, NULL);
     int error = open_parts(store, config, dir_fd);
     if (error != 0) {
         store_free(store);
@@ -72,7 +71,6 @@ void store_free(struct store *store)
         return;
     sync_free(store->sync);
     contents_free(store->contents);
-    pthread_mutex_destroy(&store->searcher.lock);
     contact_release(&store->contact);
     pthread_mutex_destroy(&store->inbox_list_lock);
     index_release(&store->index);

@@ -14,10 +14,9 @@
 
 /* State that lasts from one search to the next (search.c). */
 struct searcher {
-    pthread_mutex_t lock;
-    bool can_search;          /* the service filters by search_term; protected by lock, like all below */
-    int64_t ability_until_ms; /* monotonic time until which `can_search` is known */
-    int64_t synced_ms;        /* monotonic time when a search last started a sync for an unknown email */
+    atomic_llong can_until_ms;    /* monotonic; until then the service is known to filter by search_term */
+    atomic_llong cannot_until_ms; /* monotonic; until then the service is known not to */
+    atomic_llong sync_due_ms;     /* monotonic; a search may start a sync for an unknown email from then on */
 };
 
 struct store {
