@@ -269,9 +269,6 @@ void item_update_stat(struct item *item, int fd)
 
 /* ================================================================ the table of items */
 
-/* The value that a reserved name has in `names`. */
-static char reservation;
-
 static void unref_item_value(void *item)
 {
     item_unref(item);
@@ -282,6 +279,7 @@ void item_table_init(struct item_table *table)
     table->by_number = g_hash_table_new_full(g_int64_hash, g_int64_equal, NULL, unref_item_value);
     for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++) {
         table->folders[i].names = g_hash_table_new(hash_string, g_str_equal);
+        table->folders[i].reserved = g_hash_table_new(hash_string, g_str_equal);
         table->folders[i].ids = g_hash_table_new_full(hash_string, g_str_equal, g_free, NULL);
     }
 }
@@ -290,6 +288,7 @@ void item_table_release(struct item_table *table)
 {
     for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++) {
         g_clear_pointer(&table->folders[i].names, g_hash_table_unref);
+        g_clear_pointer(&table->folders[i].reserved, g_hash_table_unref);
         g_clear_pointer(&table->folders[i].ids, g_hash_table_unref);
     }
     g_clear_pointer(&table->by_number, g_hash_table_unref);
@@ -312,33 +311,29 @@ struct item *item_table_get(const struct item_table *table, uint64_t number)
 
 struct item *item_table_find(const struct item_table *table, enum outbox_folder folder, const char *name)
 {
-    void *found = g_hash_table_lookup(table->folders[folder].names, name);
-    return found == &reservation ? NULL : found;
+    return g_hash_table_lookup(table->folders[folder].names, name);
 }
 
 struct item *item_table_next(GHashTableIter *position)
 {
     void *found;
-    while (g_hash_table_iter_next(position, NULL, &found))
-        if (found != &reservation)
-            return found;
-    return NULL;
+    return g_hash_table_iter_next(position, NULL, &found) ? found : NULL;
 }
 
 bool item_table_is_taken(const struct item_table *table, enum outbox_folder folder, const char *name)
 {
-    return g_hash_table_contains(table->folders[folder].names, name);
+    const struct item_folder *view = &table->folders[folder];
+    return g_hash_table_contains(view->names, name) || g_hash_table_contains(view->reserved, name);
 }
 
 void item_table_reserve(struct item_table *table, enum outbox_folder folder, const char *name)
 {
-    g_hash_table_replace(table->folders[folder].names, (char *)name, &reservation);
+    g_hash_table_add(table->folders[folder].reserved, (char *)name);
 }
 
 void item_table_unreserve(struct item_table *table, enum outbox_folder folder, const char *name)
 {
-    if (g_hash_table_lookup(table->folders[folder].names, name) == &reservation)
-        g_hash_table_remove(table->folders[folder].names, name);
+    g_hash_table_remove(table->folders[folder].reserved, name);
 }
 
 /* The service may give several items the same id. */
@@ -360,6 +355,7 @@ bool item_table_has_id(const struct item_table *table, enum outbox_folder folder
 
 void item_table_show(struct item_table *table, enum outbox_folder folder, struct item *item)
 {
+    g_hash_table_remove(table->folders[folder].reserved, item->row.name);
     g_hash_table_replace(table->folders[folder].names, item->row.name, item);
     count_id(table->folders[folder].ids, item->row.id, 1);
 }

@@ -218,9 +218,10 @@ void item_update_stat(struct item *item, int fd);
 /* ================================================================ the table of items */
 
 struct item_folder {
-    GHashTable *names;  /* map each name to its item, or to a mark that the name is reserved */
-    GHashTable *ids;    /* map each id from the service to the number of items that have it */
-    int64_t changed_ms; /* realtime of the last change of `names` */
+    GHashTable *names;    /* map each name to its item */
+    GHashTable *reserved; /* the set of names that are reserved */
+    GHashTable *ids;      /* map each id from the service to the number of items that have it */
+    int64_t changed_ms;   /* realtime of the last change of `names` */
 };
 
 struct item_table {
@@ -246,8 +247,8 @@ struct item *item_table_next(GHashTableIter *position);
 bool item_table_has_id(const struct item_table *table, enum outbox_folder folder, const char *id);
 /* Returns true if the name is shown or reserved. */
 bool item_table_is_taken(const struct item_table *table, enum outbox_folder folder, const char *name);
-/* Reserves a name, so that item_table_show() of an item of this name cannot fail. `name` must stay valid
- * until the item is shown or the name is unreserved. */
+/* Reserves a name for an item that is not shown yet. `name` must stay valid until the item is shown or the
+ * name is unreserved. */
 void item_table_reserve(struct item_table *table, enum outbox_folder folder, const char *name);
 void item_table_unreserve(struct item_table *table, enum outbox_folder folder, const char *name);
 /* Shows the item under its name, which is reserved. */
