@@ -493,9 +493,10 @@ bool index_find_inbox_by_id(struct index *index, const char *id, uint32_t *ret_i
     return true;
 }
 
-static bool find_named(struct index *index, uint32_t inbox_number, const char *name, bool is_quarantined,
-                       struct email_view *ret)
+bool store_find_email(struct store *store, uint32_t inbox_number, bool is_quarantined, const char *name,
+                      struct email_view *ret)
 {
+    struct index *index = &store->index;
     READ_GUARD(&index->read_lock);
     const struct inbox *inbox = get_live_locked(index, inbox_number);
     uint32_t number = inbox == NULL ? NUMBER_NONE : email_list_find_name(&inbox->emails, name);
@@ -504,16 +505,6 @@ static bool find_named(struct index *index, uint32_t inbox_number, const char *n
         return false;
     *ret = entry->view;
     return true;
-}
-
-bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
-{
-    return find_named(&store->index, inbox, name, false, ret);
-}
-
-bool store_find_quarantined(struct store *store, uint32_t inbox, const char *name, struct email_view *ret)
-{
-    return find_named(&store->index, inbox, name, true, ret);
 }
 
 bool store_shows_quarantine(struct store *store)
@@ -564,24 +555,21 @@ int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_
     return 0;
 }
 
-size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_view *ret,
-                          uint64_t *ret_positions, size_t max)
+bool store_next_inbox(struct store *store, uint64_t *position, struct inbox_view *ret)
 {
     struct index *index = &store->index;
-    size_t filled = 0;
     READ_GUARD(&index->read_lock);
-    for (; position < index->inboxes.items->len && filled < max; position++) {
-        if (!fill_in_inbox(get_live_locked(index, (uint32_t)position), &ret[filled]))
-            continue;
-        ret_positions[filled++] = position + 1;
-    }
-    return filled;
+    while (*position < index->inboxes.items->len)
+        if (fill_in_inbox(get_live_locked(index, (uint32_t)(*position)++), ret))
+            return true;
+    return false;
 }
 
 /* Releases the lock after every SKIP_MAX entries, so that writers need not wait long. */
-static size_t list_views(struct index *index, uint32_t inbox_number, bool is_quarantined, uint64_t position,
+size_t store_list_emails(struct store *store, uint32_t inbox_number, bool is_quarantined, uint64_t position,
                          struct email_view *ret, uint64_t *ret_positions, size_t max)
 {
+    struct index *index = &store->index;
     size_t filled = 0;
     bool is_end = false;
     while (filled < max && !is_end) {
@@ -599,18 +587,6 @@ static size_t list_views(struct index *index, uint32_t inbox_number, bool is_qua
         is_end = position >= len;
     }
     return filled;
-}
-
-size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
-                         uint64_t *ret_positions, size_t max)
-{
-    return list_views(&store->index, inbox, false, position, ret, ret_positions, max);
-}
-
-size_t store_list_quarantined(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
-                              uint64_t *ret_positions, size_t max)
-{
-    return list_views(&store->index, inbox, true, position, ret, ret_positions, max);
 }
 
 int64_t store_inboxes_changed_ms(struct store *store)

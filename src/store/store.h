@@ -45,7 +45,7 @@ struct email_view {
     uint32_t json_len;   /* size of the file, as read by store_read_email() */
     uint32_t line_len;   /* bytes of the line in index.jsonl, without the name */
     bool is_gone;        /* the inbox does not hold the email now */
-    bool is_quarantined; /* rules or checks of the inbox hold the email back (store_list_quarantined()) */
+    bool is_quarantined; /* rules or checks of the inbox hold the email back (docs/FILESYSTEM.md) */
 };
 
 struct inbox_view {
@@ -112,7 +112,8 @@ void store_network_changed(struct store *store);
 /* Each fills in *ret. Returns false if there is no such inbox or email, or it is gone. */
 bool store_find_inbox(struct store *store, const char *name, struct inbox_view *ret);
 bool store_get_inbox(struct store *store, uint32_t inbox, struct inbox_view *ret);
-bool store_find_email(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
+bool store_find_email(struct store *store, uint32_t inbox, bool is_quarantined, const char *name,
+                      struct email_view *ret);
 bool store_get_email(struct store *store, uint32_t email, struct email_view *ret); /* also one that is gone */
 /* Finds an email by id; looks in `inbox` first. */
 bool store_find_email_by_id(struct store *store, uint32_t inbox, const char *id, struct email_view *ret);
@@ -130,19 +131,17 @@ const char *store_get_email_id(struct store *store, uint32_t email);
 int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_t *ret_len);
 int store_read_email(struct store *store, uint32_t email, char **ret_json, size_t *ret_len);
 
-/* Fill in at most `max` views from `position` on (0: from the beginning). ret_positions[i] is the position
- * after view i. Positions remain valid while the list changes. Return the number of views, 0 at the end. */
-size_t store_list_inboxes(struct store *store, uint64_t position, struct inbox_view *ret,
-                          uint64_t *ret_positions, size_t max);
-size_t store_list_emails(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
-                         uint64_t *ret_positions, size_t max);
+/* Fills in the next inbox from *position on (0: from the beginning), and moves *position behind it. Returns
+ * false at the end. Here and below, positions remain valid while the list changes. */
+bool store_next_inbox(struct store *store, uint64_t *position, struct inbox_view *ret);
 
-/* Find and list quarantined emails, which the functions above skip. store_shows_quarantine() returns true
- * once the service has answered a request for quarantined emails. */
+/* Fills in at most `max` views from `position` on; ret_positions[i] is the position after view i. Lists
+ * either the quarantined emails or the others. Returns the number of views, 0 at the end. */
+size_t store_list_emails(struct store *store, uint32_t inbox, bool is_quarantined, uint64_t position,
+                         struct email_view *ret, uint64_t *ret_positions, size_t max);
+
+/* Returns true once the service has answered a request for quarantined emails. */
 bool store_shows_quarantine(struct store *store);
-bool store_find_quarantined(struct store *store, uint32_t inbox, const char *name, struct email_view *ret);
-size_t store_list_quarantined(struct store *store, uint32_t inbox, uint64_t position, struct email_view *ret,
-                              uint64_t *ret_positions, size_t max);
 
 /* The inbox STORE_SENT has all sent mail that the service lists, even if it was sent elsewhere. No function
  * lists or finds this inbox itself. */

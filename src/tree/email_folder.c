@@ -104,7 +104,7 @@ bool email_folder_find(struct tree *tree, uint32_t inbox, const char *name, stru
         return false;
     int len = snprintf(record_name, sizeof(record_name), "%s.json", name);
     if (len < 0 || (size_t)len >= sizeof(record_name) ||
-        !store_find_email(tree->store, inbox, record_name, &view))
+        !store_find_email(tree->store, inbox, false, record_name, &view))
         return false;
     email_folder_fill(tree, &view, ret);
     return true;

@@ -372,7 +372,7 @@ static int lookup_in_invalid(struct tree *tree, const struct tree_caller *caller
                              const char *name, struct tree_entry *ret)
 {
     struct email_view view;
-    if (!store_find_quarantined(tree->store, inbox_of(folder), name, &view))
+    if (!store_find_email(tree->store, inbox_of(folder), true, name, &view))
         return -ENOENT;
     fill_email(tree, &view, ret);
     return 0;
@@ -406,9 +406,7 @@ static bool put_emails(const struct tree_dir *dir, uint64_t first, uint64_t posi
     bool is_demanded = atomic_load_explicit(&dir->base.tree->inboxes->lookups, memory_order_relaxed) ==
                        ((uint64_t)inbox << 32) + INBOX_LOOKUPS_OF_DEMAND;
     for (;;) {
-        size_t count = first == 0
-                           ? store_list_quarantined(store, inbox, position, views, next, EMAILS_AT_ONCE)
-                           : store_list_emails(store, inbox, position, views, next, EMAILS_AT_ONCE);
+        size_t count = store_list_emails(store, inbox, first == 0, position, views, next, EMAILS_AT_ONCE);
         if (count == 0)
             return true;
         for (size_t i = 0; i < count; i++) {
@@ -445,11 +443,8 @@ static int mark_email(struct tree *tree, const struct tree_caller *caller, uint6
     bool is_valid = node_kind(new_folder) == NODE_INBOX;
     bool is_mark = node_kind(folder) == (is_valid ? NODE_INVALID : NODE_INBOX) &&
                    node_number(folder) == node_number(new_folder);
-    if (!is_mark)
-        return -EPERM;
-    bool is_there = is_valid ? store_find_quarantined(tree->store, inbox_of(folder), name, &view)
-                             : store_find_email(tree->store, inbox_of(folder), name, &view);
-    if (!is_there || strcmp(name, new_name) != 0)
+    if (!is_mark || strcmp(name, new_name) != 0 ||
+        !store_find_email(tree->store, inbox_of(folder), is_valid, name, &view))
         return -EPERM;
     return store_mark_email(tree->store, view.number, is_valid, caller->cancel, &reason);
 }
@@ -472,7 +467,7 @@ static int lookup_in_inbox(struct tree *tree, const struct tree_caller *caller, 
     for (size_t i = 0; i < ARRAY_LEN(fixed_entries); i++)
         if (strcmp(name, fixed_entries[i].name) == 0)
             return node_get(tree, caller, node_ino(fixed_entries[i].kind, inbox), ret);
-    if (store_find_email(tree->store, inbox, name, &view))
+    if (store_find_email(tree->store, inbox, false, name, &view))
         fill_email(tree, &view, ret);
     else if (!email_folder_find(tree, inbox, name, ret))
         return -ENOENT;
@@ -526,10 +521,9 @@ static int read_inboxes(struct tree_dir *dir, uint64_t position)
 {
     struct inbox_view view;
     struct tree_entry entry;
-    uint64_t next;
-    for (; store_list_inboxes(dir->base.tree->store, position, &view, &next, 1) == 1; position = next)
+    while (store_next_inbox(dir->base.tree->store, &position, &view))
         if (get_folder(dir->base.tree, &no_caller, node_ino(NODE_INBOX, view.number), &entry) == 0 &&
-            !dir_put(dir, view.name, &entry, next))
+            !dir_put(dir, view.name, &entry, position))
             break;
     return 0;
 }

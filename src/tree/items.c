@@ -79,7 +79,7 @@ static void fill_sent_record(const struct tree *tree, const struct email_view *v
 
 static bool find_sent_record(struct tree *tree, const char *name, struct email_view *ret)
 {
-    return store_find_email(tree->store, STORE_SENT, name, ret) && !is_from_here(tree, ret);
+    return store_find_email(tree->store, STORE_SENT, false, name, ret) && !is_from_here(tree, ret);
 }
 
 static int get_sent_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
@@ -242,7 +242,7 @@ static int read_items(struct tree_dir *dir, uint64_t position)
     }
     uint64_t next = position > POSITION_SENT_RECORDS ? position - POSITION_SENT_RECORDS : 0;
     while (folder == OUTBOX_FOLDER_SENT &&
-           store_list_emails(tree->store, STORE_SENT, next, &view, &next, 1) == 1)
+           store_list_emails(tree->store, STORE_SENT, false, next, &view, &next, 1) == 1)
         if (!is_from_here(tree, &view) && !outbox_find(tree->outbox, folder, view.name, &stat) &&
             !dir_put_name(dir, view.name, node_ino(NODE_SENT_RECORD, view.number), S_IFREG,
                           POSITION_SENT_RECORDS + next))

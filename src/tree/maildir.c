@@ -171,8 +171,8 @@ static int sync_memory(struct tree *tree, const struct inbox_view *inbox, uint64
     g_autoptr(GArray) sightings = g_array_new(false, false, sizeof(struct maildir_sighting));
     uint64_t position = 0;
     size_t count;
-    while ((count = store_list_emails(tree->store, inbox->number, position, views, next, EMAILS_AT_ONCE)) >
-           0) {
+    while ((count = store_list_emails(tree->store, inbox->number, false, position, views, next,
+                                      EMAILS_AT_ONCE)) > 0) {
         for (size_t i = 0; i < count; i++) {
             const struct maildir_sighting sighting = {
                 .email = views[i].number,
@@ -627,12 +627,11 @@ static int read_maildirs(struct tree_dir *dir, uint64_t position)
 {
     struct inbox_view view;
     struct tree_entry entry;
-    uint64_t next;
     if (!put_local(dir, &position))
         return 0;
-    for (; store_list_inboxes(dir->base.tree->store, position, &view, &next, 1) == 1; position = next) {
+    while (store_next_inbox(dir->base.tree->store, &position, &view)) {
         fill_part(dir->base.tree, &view, MAILDIR_PART_BOX, &entry);
-        if (!dir_put(dir, view.name, &entry, LOCAL_MAX + next))
+        if (!dir_put(dir, view.name, &entry, LOCAL_MAX + position))
             break;
     }
     return 0;

@@ -126,7 +126,7 @@ static int prepare_answer(struct answer *answer, const struct tree_caller *calle
         return error;
 
     struct inbox_view other;
-    while (store_list_inboxes(store, position, &other, &position, 1) == 1)
+    while (store_next_inbox(store, &position, &other))
         if (other.address != NULL)
             g_ptr_array_add(own, (gpointer)(uintptr_t)other.address);
     const struct reply_original original = {

@@ -19,10 +19,10 @@ static uint64_t hash_emails(struct store *store, uint32_t inbox, uint64_t hash)
 {
     struct email_view view;
     struct email_view found;
-    for (uint64_t position = 0; store_list_emails(store, inbox, position, &view, &position, 1) == 1;) {
+    for (uint64_t position = 0; store_list_emails(store, inbox, false, position, &view, &position, 1) == 1;) {
         char *json = NULL;
         size_t len = 0;
-        FUZZ_CHECK(store_find_email(store, inbox, view.name, &found));
+        FUZZ_CHECK(store_find_email(store, inbox, false, view.name, &found));
         /* A listed email may have lost its record. */
         int error = store_read_email(store, view.number, &json, &len);
         FUZZ_CHECK(error == 0 ? len == view.json_len : error == -EIO);
@@ -45,7 +45,7 @@ static uint64_t open_index(int dir_fd)
     uint64_t hash = 0;
     FUZZ_CHECK(cache_open(&store.cache, dir_fd) == 0);
     FUZZ_CHECK(index_open(&store.index, clock_system(), &listener, &events, &store.cache) == 0);
-    for (uint64_t position = 0; store_list_inboxes(&store, position, &inbox, &position, 1) == 1;) {
+    for (uint64_t position = 0; store_next_inbox(&store, &position, &inbox);) {
         char *json = NULL;
         size_t len = 0;
         FUZZ_CHECK(store_find_inbox(&store, inbox.name, &found) && found.number == inbox.number);

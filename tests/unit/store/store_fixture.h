@@ -209,7 +209,7 @@ static inline char *fixture_emails(struct store_fixture *fixture, const char *in
     uint64_t position = 0;
     size_t count;
     uint32_t number = fixture_inbox(fixture, inbox);
-    while ((count = store_list_emails(fixture->store, number, position, views, positions, 3)) > 0) {
+    while ((count = store_list_emails(fixture->store, number, false, position, views, positions, 3)) > 0) {
         for (size_t i = 0; i < count; i++)
             strbuf_appendf(&names, "%s%s", names.len > 0 ? " " : "", views[i].name);
         position = positions[count - 1];
@@ -238,7 +238,7 @@ static inline void assert_inboxes(struct store_fixture *fixture, const char *exp
     _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(1 << 16);
     struct inbox_view view;
     uint64_t position = 0;
-    while (store_list_inboxes(fixture->store, position, &view, &position, 1) > 0)
+    while (store_next_inbox(fixture->store, &position, &view))
         strbuf_appendf(&names, "%s%s", names.len > 0 ? " " : "", view.name);
     assert_string_equal(strbuf_str(&names), expected);
 }

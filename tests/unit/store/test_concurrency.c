@@ -32,7 +32,7 @@ static void check_email(struct store *store, uint32_t inbox, const struct email_
     assert_true(store_get_email(store, view->number, &found));
     assert_int_equal(found.inbox, inbox);
     assert_string_equal(found.name, view->name);
-    if (store_find_email(store, inbox, view->name, &found))
+    if (store_find_email(store, inbox, false, view->name, &found))
         assert_int_equal(found.number, view->number);
 }
 
@@ -48,7 +48,7 @@ static void *read_all(void *argument)
         uint64_t previous = 0;
         if (!store_find_inbox(store, "alice@inbox.example", &inbox))
             continue;
-        while (store_list_emails(store, inbox.number, position, &view, &position, 1) > 0) {
+        while (store_list_emails(store, inbox.number, false, position, &view, &position, 1) > 0) {
             assert_true(position > previous);
             previous = position;
             check_email(store, inbox.number, &view);

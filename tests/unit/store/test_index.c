@@ -84,9 +84,9 @@ TEST_WITH(every_email_is_found_by_number_name_and_key, set_up, tear_down)
     for (uint32_t i = 0; i < EMAILS; i++) {
         snprintf(key, sizeof(key), "key-%u", i);
         snprintf(name, sizeof(name), "name-%u.json", i);
-        assert_true(store_find_email(store, i % INBOXES, name, &view));
+        assert_true(store_find_email(store, i % INBOXES, false, name, &view));
         assert_int_equal(view.number, i);
-        assert_false(store_find_email(store, (i + 1) % INBOXES, name, &view));
+        assert_false(store_find_email(store, (i + 1) % INBOXES, false, name, &view));
         assert_true(store_find_email_by_id(store, (i + 1) % INBOXES, key, &view));
         assert_int_equal(view.number, i);
         assert_int_equal(view.inbox, i % INBOXES);
@@ -190,7 +190,7 @@ TEST_WITH(a_key_in_two_inboxes_belongs_to_two_emails, set_up, tear_down)
     assert_int_equal(view.number, 0);
     assert_true(store_find_email_by_id(store, 1, "key", &view));
     assert_int_equal(view.number, 1);
-    assert_false(store_find_email(store, 2, "name.json", &view));
+    assert_false(store_find_email(store, 2, false, "name.json", &view));
 }
 
 /* ---------------------------------------------------------------- inboxes */

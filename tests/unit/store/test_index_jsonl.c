@@ -143,8 +143,8 @@ static void assert_lines_are_records(struct store_fixture *fixture, const char *
         struct email_view view;
         json_t *line = json_loadb(text, strcspn(text, "\n"), 0, NULL);
         const char *date = json_string_value(json_object_get(line, "date"));
-        assert_true(
-            store_find_email(fixture->store, inbox, json_string_value(json_object_get(line, "file")), &view));
+        assert_true(store_find_email(fixture->store, inbox, false,
+                                     json_string_value(json_object_get(line, "file")), &view));
         assert_true(strcmp(before, date) <= 0);
         free(before);
         before = strdup(date);

@@ -87,7 +87,7 @@ static void list_all(struct store *store, uint32_t emails)
     uint64_t position = 0;
     uint32_t seen = 0;
     size_t count;
-    while ((count = store_list_emails(store, 0, position, views, positions, 64)) > 0) {
+    while ((count = store_list_emails(store, 0, false, position, views, positions, 64)) > 0) {
         seen += (uint32_t)count;
         position = positions[count - 1];
     }

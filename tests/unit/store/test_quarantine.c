@@ -46,7 +46,7 @@ static void assert_quarantined(struct store_fixture *fixture, const char *expect
     struct email_view view;
     uint64_t position = 0;
     uint32_t inbox = fixture_inbox(fixture, ALICE);
-    while (store_list_quarantined(fixture->store, inbox, position, &view, &position, 1) > 0) {
+    while (store_list_emails(fixture->store, inbox, true, position, &view, &position, 1) > 0) {
         assert_true(view.is_quarantined);
         strbuf_appendf(&names, "%s%s", names.len > 0 ? " " : "", view.name);
     }
@@ -56,14 +56,14 @@ static void assert_quarantined(struct store_fixture *fixture, const char *expect
 static uint32_t held(struct store_fixture *fixture, const char *name)
 {
     struct email_view view;
-    assert_true(store_find_quarantined(fixture->store, fixture_inbox(fixture, ALICE), name, &view));
+    assert_true(store_find_email(fixture->store, fixture_inbox(fixture, ALICE), true, name, &view));
     return view.number;
 }
 
 static uint32_t shown(struct store_fixture *fixture, const char *name)
 {
     struct email_view view;
-    assert_true(store_find_email(fixture->store, fixture_inbox(fixture, ALICE), name, &view));
+    assert_true(store_find_email(fixture->store, fixture_inbox(fixture, ALICE), false, name, &view));
     return view.number;
 }
 
@@ -319,7 +319,7 @@ TEST_WITH(a_mark_that_is_answered_without_a_record_ends_in_time, set_up, fixture
     /* The list under way ends, and another list follows. */
     fake_service_open_gate(fixture->fake, FAKE_LIST_EMAILS);
     fake_service_wait_count(fixture->fake, FAKE_LIST_EMAILS, lists + 2);
-    assert_true(store_find_email(fixture->store, fixture_inbox(fixture, ALICE), SPF, &view));
+    assert_true(store_find_email(fixture->store, fixture_inbox(fixture, ALICE), false, SPF, &view));
 }
 
 TEST_WITH(deleted_mail_leaves_inbox_and_quarantine, set_up, fixture_tear_down)

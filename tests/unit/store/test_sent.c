@@ -39,7 +39,7 @@ static void assert_sent(struct store_fixture *fixture, const char *expected)
     _cleanup_strbuf_ struct strbuf names = STRBUF_INIT(1 << 16);
     struct email_view view;
     uint64_t position = 0;
-    while (store_list_emails(fixture->store, STORE_SENT, position, &view, &position, 1) > 0)
+    while (store_list_emails(fixture->store, STORE_SENT, false, position, &view, &position, 1) > 0)
         strbuf_appendf(&names, "%s%s", names.len > 0 ? " " : "", view.name);
     assert_string_equal(strbuf_str(&names), expected);
 }
@@ -52,7 +52,7 @@ TEST_WITH(sent_mail_is_listed_and_survives_a_restart, set_up, fixture_tear_down)
     struct store_fixture *fixture = *state;
     struct email_view view;
     assert_sent(fixture, SECOND " " FIRST);
-    assert_true(store_find_email(fixture->store, STORE_SENT, FIRST, &view));
+    assert_true(store_find_email(fixture->store, STORE_SENT, false, FIRST, &view));
     assert_string_equal(store_get_email_id(fixture->store, view.number), "00000001");
     assert_true(store_find_sent_by_id(fixture->store, "00000002", &view));
     _cleanup_free_ char *json = NULL;

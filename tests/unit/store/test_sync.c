@@ -30,7 +30,7 @@ TEST(mail_is_shown_and_survives_a_restart)
     assert_int_equal(fixture_sync(&fixture), 0);
     assert_inboxes(&fixture, "alice@inbox.example");
     assert_emails(&fixture, "alice@inbox.example", MAIL_1);
-    assert_true(store_find_email(fixture.store, 0, MAIL_1, &before));
+    assert_true(store_find_email(fixture.store, 0, false, MAIL_1, &before));
     assert_int_equal(before.date_ms, WORLD_START_MS);
     _cleanup_free_ char *json = fixture_read(&fixture, before.number);
     assert_int_equal(strlen(json), before.json_len);
@@ -39,7 +39,7 @@ TEST(mail_is_shown_and_survives_a_restart)
     fixture_restart(&fixture);
     assert_inboxes(&fixture, "alice@inbox.example");
     assert_emails(&fixture, "alice@inbox.example", MAIL_1);
-    assert_true(store_find_email(fixture.store, 0, MAIL_1, &after));
+    assert_true(store_find_email(fixture.store, 0, false, MAIL_1, &after));
     _cleanup_free_ char *again = fixture_read(&fixture, after.number);
     assert_string_equal(again, json);
     assert_int_equal(after.date_ms, WORLD_START_MS);
@@ -61,7 +61,7 @@ TEST(emails_that_a_complete_answer_lacks_are_removed)
     assert_int_equal(fixture_sync_removal(&fixture), 0);
     assert_emails(&fixture, "alice@inbox.example", MAIL_1);
     assert_changes(&fixture, "email 0 removed;");
-    assert_false(store_find_email(fixture.store, 0, MAIL_2, &view));
+    assert_false(store_find_email(fixture.store, 0, false, MAIL_2, &view));
     assert_true(store_get_email(fixture.store, 0, &view));
     assert_string_equal(view.name, MAIL_2);
     fixture_restart(&fixture);
@@ -139,7 +139,7 @@ TEST(a_changed_record_keeps_its_name)
     assert_changes(&fixture, "email 0 changed;");
     assert_events(&fixture, "");
     for (int i = 0; i < 2; i++) {
-        assert_true(store_find_email(fixture.store, 0, MAIL_1, &view));
+        assert_true(store_find_email(fixture.store, 0, false, MAIL_1, &view));
         _cleanup_free_ char *json = fixture_read(&fixture, view.number);
         assert_non_null(strstr(json, "Renamed"));
         assert_int_equal(strlen(json), view.json_len);
