@@ -507,6 +507,8 @@ void settle_item(struct outbox *outbox, struct item *item, enum item_state state
     struct change change;
     if (state == ITEM_INTERRUPTED && item_is_never_sent(item->row.kind, item->row.name))
         state = ITEM_WAITING;
+    if (state == ITEM_FAILED && item_may_have_been_sent(item))
+        state = ITEM_UNKNOWN;
     change_begin_settling(&change, item, state, http_status, reason);
     change.next.attempts += state == ITEM_UPLOADING;
     commit_settling(outbox, &change);

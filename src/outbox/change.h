@@ -156,8 +156,9 @@ int outbox_measure_receipt(struct outbox *outbox, struct row *row);
 void change_begin_settling(struct change *change, struct item *item, enum item_state state, int http_status,
                            const char *reason);
 /* Changes the state and records the reason: a state of failed/ causes an event; for a state of the queue the
- * caller sets the time of the next attempt. An interrupted item of a never-sent name stays in its folder.
- * `http_status` is 0 if there was no answer. */
+ * caller sets the time of the next attempt. An interrupted item of a never-sent name stays in its folder, and
+ * ITEM_FAILED becomes ITEM_UNKNOWN if the message may have been sent. `http_status` is 0 if there was no
+ * answer. */
 void settle_item(struct outbox *outbox, struct item *item, enum item_state state, int http_status,
                  const char *reason);
 /* Records that the service took the message or the file. `id` may be NULL. */

@@ -156,31 +156,17 @@ static bool process_answer(const struct attempt *attempt, const struct service_r
     return is_refused;
 }
 
-static void settle_refused(struct attempt *attempt, int http_status, const char *reason)
+/* Settles an item that this attempt did not send or upload: it fails, or is queued again. */
+static void settle_not_sent(struct attempt *attempt, bool fails, int http_status, const char *reason)
 {
-    settle_item(attempt->outbox, attempt->item,
-                item_may_have_been_sent(attempt->item) ? ITEM_UNKNOWN : ITEM_FAILED, http_status, reason);
-}
-
-static void requeue(struct attempt *attempt, int http_status, const char *reason)
-{
-    enum item_state state = attempt->item->row.kind == ITEM_MESSAGE ? ITEM_QUEUED : ITEM_UPLOADING;
-    settle_item(attempt->outbox, attempt->item, state, http_status, reason);
+    enum item_state queued = attempt->item->row.kind == ITEM_MESSAGE ? ITEM_QUEUED : ITEM_UPLOADING;
+    settle_item(attempt->outbox, attempt->item, fails ? ITEM_FAILED : queued, http_status, reason);
 }
 
 static void requeue_after_local_failure(struct attempt *attempt, int error)
 {
     put_off_attempt(attempt, 0);
-    requeue(attempt, 0, strerror(-error));
-}
-
-/* Settles an item that was certainly not sent, or not uploaded. */
-static void settle_not_sent(struct attempt *attempt, const struct service_result *result, bool is_refused)
-{
-    if (is_refused)
-        settle_refused(attempt, result->http_status, result->detail);
-    else
-        requeue(attempt, result->http_status, result->detail);
+    settle_not_sent(attempt, false, 0, strerror(-error));
 }
 
 /* ================================================================ content types */
@@ -275,14 +261,14 @@ static bool check_upload(struct attempt *attempt, int error, const struct servic
 {
     bool is_message = attempt->item->row.kind == ITEM_MESSAGE;
     if (error == -EBADMSG || error == -ENOENT)
-        settle_refused(attempt, 0,
-                       is_message ? "an attachment changed in the spool" : "the file changed in the spool");
+        settle_not_sent(attempt, true, 0,
+                        is_message ? "an attachment changed in the spool" : "the file changed in the spool");
     else if (error != 0)
         requeue_after_local_failure(attempt, error);
     else if (result->outcome != SERVICE_OK)
-        settle_not_sent(attempt, result, process_answer(attempt, result));
+        settle_not_sent(attempt, process_answer(attempt, result), result->http_status, result->detail);
     else if (id == NULL)
-        settle_refused(attempt, result->http_status, "the service took the file, but gave it no id");
+        settle_not_sent(attempt, true, result->http_status, "the service took the file, but gave it no id");
     else
         return true;
     return false;
@@ -309,7 +295,7 @@ static bool may_send(struct attempt *attempt)
     } else {
         enum suspension_reason reason = find_suspension_reason(&list, false);
         update_suspension(attempt, &list, reason == SUSPENSION_BUSY ? SUSPENSION_DOUBTFUL : reason);
-        requeue(attempt, list.http_status, list.detail);
+        settle_not_sent(attempt, false, list.http_status, list.detail);
     }
     service_result_release(&list);
     return is_there;
@@ -342,7 +328,7 @@ static int load_draft(struct attempt *attempt)
     if (error == 0 && attempt->draft->parts_len != row->pieces_len - count_files(row))
         error = -EBADMSG;
     if (error == -EBADMSG || error == -EDESTADDRREQ || error == -EMSGSIZE || error == -ENOENT)
-        settle_refused(attempt, 0, reason != NULL ? reason : "the message changed in the spool");
+        settle_not_sent(attempt, true, 0, reason != NULL ? reason : "the message changed in the spool");
     else if (error != 0)
         requeue_after_local_failure(attempt, error);
     return error;
@@ -483,7 +469,7 @@ static void settle_message(struct attempt *attempt, const struct service_result 
     else if (result->outcome == SERVICE_UNKNOWN)
         settle_unknown(outbox, attempt->item, result->http_status, result->detail);
     else if (!retry_changed(attempt, result))
-        settle_not_sent(attempt, result, is_refused);
+        settle_not_sent(attempt, is_refused, result->http_status, result->detail);
     crash_point("settled");
 }
 

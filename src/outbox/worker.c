@@ -125,10 +125,8 @@ static bool check_waiting_message(struct outbox *outbox, struct item *item, stru
         LOCK_GUARD(&outbox->lock);
         item->schedule.awaits = outbox_is_being_written_locked(outbox, awaits) ? awaits : 0;
     } else if (reason != NULL || error == -EMSGSIZE || error == -ENOENT) {
-        /* The message was refused, became too large or is gone from the spool. ITEM_FAILED means that it was
-         * certainly not sent. */
-        settle_item(outbox, item, item_may_have_been_sent(item) ? ITEM_UNKNOWN : ITEM_FAILED, 0,
-                    reason != NULL ? reason : strerror(-error));
+        /* The message was refused, became too large or is gone from the spool. */
+        settle_item(outbox, item, ITEM_FAILED, 0, reason != NULL ? reason : strerror(-error));
     } else {
         put_off_hand_in(outbox, item, error);
     }
