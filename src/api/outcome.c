@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <errno.h>
+#include <glib.h>
 #include <jansson.h>
 #include <limits.h>
 #include <stdint.h>
@@ -70,10 +71,7 @@ static struct refusal parse_refusal(const struct strbuf *body, bool is_html)
 {
     const char *text = strbuf_str(body);
     json_t *json = json_loadb(text, body->len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    size_t begin = 0;
-    while (begin < body->len && isspace((unsigned char)text[begin]))
-        begin++;
-    bool is_page = json == NULL && (is_html || text[begin] == '<');
+    bool is_page = json == NULL && (is_html || text[strspn(text, " \t\r\n")] == '<');
     return (struct refusal){.json = json, .is_page = is_page};
 }
 
@@ -186,27 +184,17 @@ bool outcome_mentions(const struct strbuf *body, const char *field)
 /* ---------------------------------------------------------------- the reason */
 
 /* Appends as many whole characters as fit. A run of white space and of characters that a terminal obeys
- * becomes one space; an invalid byte becomes `?`. */
+ * becomes one space. */
 static void append_reason(struct strbuf *reason, const char *text, size_t len)
 {
-    bool is_pending = false; /* a space comes before the next character */
-    for (size_t i = 0; i < len;) {
-        const struct character character = character_at(text + i, len - i);
-        const char *shown = character.kind == CHARACTER_INVALID ? "?" : text + i;
-        bool is_blank = character.code == ' ' || character.code == 0xa0 ||
-                        (character.kind != CHARACTER_PLAIN && character.kind != CHARACTER_INVALID);
-        i += character.len;
-        if (is_blank) {
-            is_pending = reason->len > 0;
-            continue;
-        }
-        if (reason->len + character.len + (is_pending ? 1 : 0) >= OUTCOME_REASON_MAX_BYTES)
-            return;
-        if (is_pending && strbuf_str(reason)[reason->len - 1] != ' ')
-            strbuf_append_char(reason, ' ');
-        is_pending = false;
-        strbuf_append(reason, shown, character.len);
-    }
+    g_autofree char *line = g_utf8_make_valid(text, (gssize)len);
+    character_replace(line, CHARACTER_NOT_PLAIN, ' ');
+    g_strstrip(line);
+    size_t line_len = 0;
+    for (const char *c = line; *c != '\0'; c++)
+        if (c[0] != ' ' || c[1] != ' ')
+            line[line_len++] = *c;
+    strbuf_append(reason, line, character_cut(line, line_len, OUTCOME_REASON_MAX_BYTES - reason->len));
 }
 
 static const char *status_hint(int status)

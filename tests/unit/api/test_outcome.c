@@ -160,15 +160,15 @@ TEST(reasons_are_cleaned)
         {"a\xc2\x9b"
          "b",
          "a b"},
-        {"\xff\xfe", "??"},
-        {"\xe2\x82", "??"},
-        {"\xed\xa0\x80", "???"},
-        {"\xc0\xaf", "??"},
+        {"\xff\xfe", "\ufffd\ufffd"},
+        {"\xe2\x82", "\ufffd\ufffd"},
+        {"\xed\xa0\x80", "\ufffd\ufffd\ufffd"},
+        {"\xc0\xaf", "\ufffd\ufffd"},
         {"a\xe2\x80\xaetxt", "a txt"},
         {"a\u061cb\u200e \u2028c", "a b c"},
         {"Grüße, 한글 🙂", "Grüße, 한글 🙂"},
         {"   ", ""},
-        {"\xf4\x90\x80\x80", "????"},
+        {"\xf4\x90\x80\x80", "\ufffd\ufffd\ufffd\ufffd"},
         {"a\x7f", "a"},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
