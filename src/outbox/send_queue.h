@@ -32,7 +32,6 @@ struct send_queue {
 
 /* Moves the item into the list of its state, ordered by row.position, or out of all lists. */
 void send_queue_place(struct send_queue *queue, struct item *item);
-/* Removes the item from its list, if it is in one. */
 void send_queue_remove(struct item *item);
 
 /* Returns the next message after `after` (NULL: from the first) whose quiet time is over, or NULL. Lowers
@@ -110,7 +109,6 @@ int64_t quota_day_of(int64_t realtime_ms);
 /* Returns true if the emails of the day and the attempts under way reach the limit. An attempt that is
  * refused makes room again. */
 bool quota_is_used_up(const struct quota *quota, unsigned int under_way, int64_t now_ms);
-/* Counts an email of this day as sent. */
 void quota_count(struct quota *quota, int64_t day);
 
 int64_t quota_get_count(const struct quota *quota, int64_t now_ms);
