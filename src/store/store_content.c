@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A read looks for content in memory, then in the cache on the disk, then fetches it from the service.
+ * A read looks for content in the cache on the disk, then fetches it from the service. The texts that were
+ * read last are in memory, since programs mostly read the files of one email in a row.
  *
- * One lock protects the content in memory and the transfers. It is taken before the locks of the index, and
- * is not held while a thread waits for the disk or the service.
+ * One lock protects these texts and the transfers. It is taken before the locks of the index, and is not held
+ * while a thread waits for the disk or the service.
  */
 #include "store/store_content.h"
 
@@ -27,7 +28,6 @@
 #include "store/store_private.h"
 
 enum {
-    LOADED_MAX_BYTES = 8 * 1024 * 1024,         /* all texts in contents.loaded */
     CONTENT_FILE_MAX_BYTES = 512 * 1024 * 1024, /* one attachment or raw message */
 
     READER_WAIT_MS = 30 * 1000,
@@ -90,12 +90,10 @@ struct contents {
     atomic_bool must_probe;          /* a read failed with -ENOENT, so `ability` may be wrong */
 
     pthread_mutex_t lock;
-    pthread_cond_t stopped; /* signalled when is_stopping is set */
-    bool is_stopping;       /* protected by lock, like all below */
-    GHashTable *loaded;     /* struct store_content (texts) by number of the email; owns references */
-    GQueue loaded_order;    /* the members of `loaded`, oldest first */
-    size_t loaded_bytes;
-    GHashTable *transfers; /* struct content_transfer by key */
+    pthread_cond_t stopped;     /* signalled when is_stopping is set */
+    bool is_stopping;           /* protected by lock, like all below */
+    struct store_content *last; /* the texts that were read last; or NULL */
+    GHashTable *transfers;      /* struct content_transfer by key */
     struct read_stream streams[STREAMS_MAX];
     uint64_t stream_uses;
     unsigned int ahead_queued; /* number of unfinished ahead_jobs */
@@ -154,22 +152,6 @@ static void cleanup_content(struct store_content **content)
 }
 
 #define _cleanup_content_ _cleanup_(cleanup_content)
-
-/* Adds texts to `loaded`, and removes the oldest while `loaded` exceeds its bound. */
-static void remember_texts_locked(struct contents *contents, struct store_content *content)
-{
-    if (g_hash_table_contains(contents->loaded, GUINT_TO_POINTER(content->email)))
-        return;
-    g_hash_table_insert(contents->loaded, GUINT_TO_POINTER(content->email), content_ref(content));
-    g_queue_push_tail(&contents->loaded_order, content);
-    contents->loaded_bytes += content->folder.packed_len;
-    while (contents->loaded_bytes > LOADED_MAX_BYTES && contents->loaded_order.length > 1) {
-        struct store_content *oldest = g_queue_pop_head(&contents->loaded_order);
-        contents->loaded_bytes -= oldest->folder.packed_len;
-        g_hash_table_remove(contents->loaded, GUINT_TO_POINTER(oldest->email));
-        store_content_unref(oldest);
-    }
-}
 
 /* Loads a part from the cache. Return: 0; -ENOENT when the cache lacks the part; -errno. */
 static int load_part(struct contents *contents, const struct content_request *request,
@@ -342,8 +324,6 @@ static void run_transfer(struct worker_job *job)
     transfer->error = error != 0 && request->is_ahead ? -ECANCELED : error;
     transfer->content = content;
     g_hash_table_remove(contents->transfers, &request->key);
-    if (error == 0 && request->part == CONTENT_PART_TEXTS)
-        remember_texts_locked(contents, content);
     pthread_cond_broadcast(&transfer->done);
     unref_transfer_locked(transfer);
 }
@@ -571,27 +551,32 @@ static int get_part(struct contents *contents, const struct content_request *req
     return error;
 }
 
+static struct store_content *ref_last(struct contents *contents, uint32_t email)
+{
+    LOCK_GUARD(&contents->lock);
+    bool is_last = contents->last != NULL && contents->last->email == email;
+    return is_last ? content_ref(contents->last) : NULL;
+}
+
 int store_content_get(struct store *store, uint32_t email, struct cancel *cancel,
                       struct store_content **ret_content)
 {
     struct contents *contents = store->contents;
     struct content_request request;
-    if (contents == NULL || !make_request(contents, email, CONTENT_PART_TEXTS, NULL, false, &request))
-        return -ENOENT;
-    pthread_mutex_lock(&contents->lock);
-    struct store_content *loaded = g_hash_table_lookup(contents->loaded, GUINT_TO_POINTER(email));
-    if (loaded != NULL)
-        *ret_content = content_ref(loaded);
-    pthread_mutex_unlock(&contents->lock);
-    if (loaded != NULL) {
-        follow_reader(contents, &request, false);
-        return 0;
+    struct store_content *content = contents != NULL ? ref_last(contents, email) : NULL;
+    if (content == NULL) {
+        if (contents == NULL || !make_request(contents, email, CONTENT_PART_TEXTS, NULL, false, &request))
+            return -ENOENT;
+        int error = get_part(contents, &request, cancel, &content);
+        if (error != 0)
+            return error;
+        pthread_mutex_lock(&contents->lock);
+        struct store_content *former = contents->last;
+        contents->last = content_ref(content);
+        pthread_mutex_unlock(&contents->lock);
+        store_content_unref(former);
     }
-    int error = get_part(contents, &request, cancel, ret_content);
-    if (error != 0)
-        return error;
-    LOCK_GUARD(&contents->lock);
-    remember_texts_locked(contents, *ret_content);
+    *ret_content = content;
     return 0;
 }
 
@@ -732,9 +717,7 @@ int contents_new(struct store *store, int dir_fd, uint64_t max_bytes, struct con
     struct contents *contents = g_new0(struct contents, 1);
     contents->store = store;
     contents->clock = store->index.clock;
-    contents->loaded = g_hash_table_new(NULL, NULL);
     contents->transfers = g_hash_table_new(g_int64_hash, g_int64_equal);
-    g_queue_init(&contents->loaded_order);
     cancel_init(&contents->cancel);
     pthread_mutex_init(&contents->lock, NULL);
     clock_condition_init(&contents->stopped);
@@ -775,10 +758,7 @@ void contents_free(struct contents *contents)
     if (contents == NULL)
         return;
     contents_stop(contents);
-    for (GList *item = contents->loaded_order.head; item != NULL; item = item->next)
-        store_content_unref(item->data);
-    g_queue_clear(&contents->loaded_order);
-    g_hash_table_unref(contents->loaded);
+    store_content_unref(contents->last);
     g_hash_table_unref(contents->transfers);
     content_cache_release(&contents->cache);
     cancel_release(&contents->cancel);
