@@ -90,9 +90,8 @@ struct contents {
     atomic_bool must_probe;          /* a read failed with -ENOENT, so `ability` may be wrong */
 
     pthread_mutex_t lock;
-    pthread_cond_t stopped;     /* signalled when is_stopping is set */
-    bool is_stopping;           /* protected by lock, like all below */
-    struct store_content *last; /* the texts that were read last; or NULL */
+    pthread_cond_t stopped;     /* signalled when `cancel` is set */
+    struct store_content *last; /* texts that were read last, or NULL; protected by lock, like all below */
     GHashTable *transfers;      /* struct content_transfer by key */
     struct read_stream streams[STREAMS_MAX];
     uint64_t stream_uses;
@@ -250,7 +249,7 @@ static int request_with_retries(struct contents *contents, const struct content_
             return error;
         int64_t until_ms = clock_monotonic_ms(contents->clock) + delay_ms;
         LOCK_GUARD(&contents->lock);
-        while (!contents->is_stopping && clock_monotonic_ms(contents->clock) < until_ms)
+        while (!cancel_is_set(&contents->cancel) && clock_monotonic_ms(contents->clock) < until_ms)
             clock_wait(contents->clock, &contents->stopped, &contents->lock, until_ms);
     }
 }
@@ -299,7 +298,7 @@ static int check_may_request(const struct content_transfer *transfer)
     struct contents *contents = transfer->contents;
     struct contact *contact = &contents->store->contact;
     LOCK_GUARD(&contents->lock);
-    if (contents->is_stopping)
+    if (cancel_is_set(&contents->cancel))
         return -EINTR;
     if (!transfer->request.is_ahead)
         return transfer->references > 1 ? 0 : -ECANCELED; /* a reader may yet join it */
@@ -332,7 +331,7 @@ static void run_transfer(struct worker_job *job)
 static int start_transfer_locked(struct contents *contents, const struct content_request *request,
                                  struct content_transfer **ret_transfer)
 {
-    if (contents->is_stopping)
+    if (cancel_is_set(&contents->cancel))
         return -EINTR;
     if (contact_is_unreachable(&contents->store->contact))
         return -EHOSTUNREACH;
@@ -359,7 +358,7 @@ static int await_transfer_locked(struct contents *contents, const struct content
     if (error != 0)
         return error;
     transfer->references++;
-    while (!transfer->is_done && !contents->is_stopping && error == 0)
+    while (!transfer->is_done && !cancel_is_set(&contents->cancel) && error == 0)
         error = wait_until(contents->clock, &transfer->done, &contents->lock, until_ms, cancel);
     if (transfer->is_done)
         error = transfer->error;
@@ -459,7 +458,7 @@ static void run_ahead(struct worker_job *job)
 
 static void queue_ahead_locked(struct contents *contents, uint32_t email, enum content_part part)
 {
-    if (contents->is_stopping || contents->ahead_queued >= AHEAD_QUEUE_MAX)
+    if (cancel_is_set(&contents->cancel) || contents->ahead_queued >= AHEAD_QUEUE_MAX)
         return;
     struct ahead_job *job = g_new(struct ahead_job, 1);
     *job = (struct ahead_job){.job.run = run_ahead, .contents = contents, .email = email, .part = part};
@@ -737,8 +736,8 @@ void contents_stop(struct contents *contents)
 {
     if (contents == NULL)
         return;
+    cancel_set(&contents->cancel);
     pthread_mutex_lock(&contents->lock);
-    contents->is_stopping = true;
     pthread_cond_broadcast(&contents->stopped);
     GHashTableIter position;
     gpointer transfer;
@@ -748,7 +747,6 @@ void contents_stop(struct contents *contents)
     struct worker_pool *reader_pool = TAKE_PTR(contents->reader_pool);
     struct worker_pool *ahead_pool = TAKE_PTR(contents->ahead_pool);
     pthread_mutex_unlock(&contents->lock);
-    cancel_set(&contents->cancel);
     worker_pool_free(reader_pool);
     worker_pool_free(ahead_pool);
 }
