@@ -230,12 +230,7 @@ static int open_tree(struct daemon *daemon)
         .source = daemon->account.shown_source,
         .account = options->account,
         .poll_interval_ms = options->poll_interval_s * 1000,
-        .shown_as = {.has_uid = options->shown_uid >= 0,
-                     .has_gid = options->shown_gid >= 0,
-                     .has_umask = options->shown_umask >= 0,
-                     .uid = (uid_t)options->shown_uid,
-                     .gid = (gid_t)options->shown_gid,
-                     .umask = (mode_t)options->shown_umask},
+        .shown_as = options->shown_as,
     };
     char *reason = NULL;
     int error = tree_new(&config, &daemon->tree, &reason);

@@ -93,11 +93,11 @@ static const struct option_row {
      "a number of megabytes is wanted, at least 1", 1000, 1, 1000 * 1000 * 1000},
     {"webhook-listen", OPTION_PATH, EVERYWHERE, VALUE(webhook_listen), NO_RANGE},
     {"webhook-secret-file", OPTION_PATH, EVERYWHERE, VALUE(webhook_secret_file), NO_RANGE},
-    {"uid", OPTION_NUMBER, EVERYWHERE, VALUE(shown_uid), "the number of a user is wanted", -1, 0,
+    {"uid", OPTION_NUMBER, EVERYWHERE, VALUE(shown_as.uid), "the number of a user is wanted", -1, 0,
      UINT32_MAX - 1},
-    {"gid", OPTION_NUMBER, EVERYWHERE, VALUE(shown_gid), "the number of a group is wanted", -1, 0,
+    {"gid", OPTION_NUMBER, EVERYWHERE, VALUE(shown_as.gid), "the number of a group is wanted", -1, 0,
      UINT32_MAX - 1},
-    {"umask", OPTION_OCTAL, EVERYWHERE, VALUE(shown_umask), "an octal number up to 777 is wanted", -1, 0,
+    {"umask", OPTION_OCTAL, EVERYWHERE, VALUE(shown_as.umask), "an octal number up to 777 is wanted", -1, 0,
      0777},
 };
 
@@ -555,9 +555,9 @@ static int check_together(const struct options *options)
         return complain(-EINVAL, "webhooks need both --webhook-listen and --webhook-secret-file");
     /* Without root's rights, the daemon could neither open files that are shown as another user's, nor
      * announce them by inotify. */
-    if (options->shown_uid >= 0 && geteuid() != 0 && options->shown_uid != geteuid())
+    if (options->shown_as.uid >= 0 && geteuid() != 0 && options->shown_as.uid != geteuid())
         return complain(-EPERM, "--uid=%jd: only root can show a mount as another user's",
-                        (intmax_t)options->shown_uid);
+                        (intmax_t)options->shown_as.uid);
     return 0;
 }
 

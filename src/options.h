@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "tree/tree.h"
+
 /* A text is NULL if it is not given. */
 struct options {
     char *source;       /* base URL, or "local[:DIR]"; not NULL after options_read() */
@@ -27,9 +29,7 @@ struct options {
     int64_t poll_interval_s;
     int64_t daily_limit;      /* emails per UTC day; -1: no limit */
     int64_t content_cache_mb; /* millions of bytes */
-    int64_t shown_uid;        /* owner of all files in the mount; -1: the user of the daemon */
-    int64_t shown_gid;        /* group of all files in the mount; -1: the group of the daemon */
-    int64_t shown_umask;      /* permission bits that no file in the mount has; -1: not given */
+    struct tree_ownership shown_as;
     bool trusts_idempotency;
     bool allows_http;
     bool adopts_state;

@@ -327,12 +327,12 @@ static int set_draft(struct tree *tree, const struct tree_caller *caller, uint64
     if (node == &tree->drafts.root)
         effective.fields &= TREE_SET_SIZE | TREE_SET_TIMES;
     /* An owner or group that the mount's options fix can only be set to the same value. */
-    if ((shown->has_uid && (effective.fields & TREE_SET_UID) != 0 && change->uid != shown->uid) ||
-        (shown->has_gid && (effective.fields & TREE_SET_GID) != 0 && change->gid != shown->gid))
+    if ((shown->uid >= 0 && (effective.fields & TREE_SET_UID) != 0 && change->uid != shown->uid) ||
+        (shown->gid >= 0 && (effective.fields & TREE_SET_GID) != 0 && change->gid != shown->gid))
         return -EPERM;
-    if (shown->has_uid)
+    if (shown->uid >= 0)
         effective.fields &= ~(unsigned int)TREE_SET_UID;
-    if (shown->has_gid)
+    if (shown->gid >= 0)
         effective.fields &= ~(unsigned int)TREE_SET_GID;
     bool may_write = (effective.fields & TREE_SET_SIZE) != 0 && handle == NULL;
     int error = draft_node_begin_use(&tree->drafts, node, may_write);

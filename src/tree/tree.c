@@ -214,14 +214,14 @@ int tree_get_attributes(struct tree *tree, const struct tree_caller *caller, uin
 void tree_show_as(const struct tree *tree, struct stat *attributes)
 {
     const struct tree_ownership *shown = &tree->config.shown_as;
-    if (shown->has_uid)
-        attributes->st_uid = shown->uid;
-    if (shown->has_gid)
-        attributes->st_gid = shown->gid;
-    if (shown->has_umask && !S_ISLNK(attributes->st_mode)) {
+    if (shown->uid >= 0)
+        attributes->st_uid = (uid_t)shown->uid;
+    if (shown->gid >= 0)
+        attributes->st_gid = (gid_t)shown->gid;
+    if (shown->umask >= 0 && !S_ISLNK(attributes->st_mode)) {
         mode_t owner = attributes->st_mode & 0700;
         attributes->st_mode &= ~(mode_t)0777;
-        attributes->st_mode |= (owner | owner >> 3 | owner >> 6) & ~shown->umask;
+        attributes->st_mode |= (owner | owner >> 3 | owner >> 6) & ~(mode_t)shown->umask;
     }
 }
 

@@ -27,15 +27,11 @@
 
 struct tree;
 
-/* The owner and permissions that all files are shown with, if the mount's options set them
- * (tree_show_as()). */
+/* The owner and permissions that all files are shown with (tree_show_as()). The default of each is -1. */
 struct tree_ownership {
-    bool has_uid;
-    bool has_gid;
-    bool has_umask;
-    uid_t uid;
-    gid_t gid;
-    mode_t umask;
+    int64_t uid;   /* default: the user of the daemon */
+    int64_t gid;   /* default: the group of the daemon */
+    int64_t umask; /* permission bits that no file has; default: files have modes of their own */
 };
 
 struct tree_config {

@@ -51,6 +51,7 @@ static void fixture_open_layers(struct tree_fixture *fixture)
     struct clock *clock = fixture_clock != NULL ? fixture_clock : clock_system();
     struct mail_service *service = fake_service_as_service(fixture->fake);
     const struct tree_config tree_config = {.clock = clock,
+                                            .shown_as = {-1, -1, -1},
                                             .service = service,
                                             .state_dir_fd = fixture->dir.fd,
                                             .source = "https://inbox.example",
