@@ -124,7 +124,7 @@ TEST(other_fields_of_the_body_are_ignored)
 {
     static const char body[] =
         "{\"inbox_id\":\"in-1\",\"subject\":\"\\ud800 \\u0000 "
-        "\\\",\\\"inbox_id\\\":\\\"in-2\\\"\",\"n\":1e999,"
+        "\\\",\\\"inbox_id\\\":\\\"in-2\\\"\",\"n\":1e99,"
         "\"previous_emails\":[{\"inbox_id\":\"in-3\",\"timestamp\":\"\"}],\"html\":null,"
         "\"timestamp\":\"2026-11-20T11:00:00.123+01:00\"}";
     char *inbox_id = NULL;
