@@ -27,7 +27,7 @@
 #include "mail/mail_service.h"
 
 struct outbox;
-struct outbox_handle; /* one open(2) of an item or a receipt */
+struct outbox_handle; /* one open(2) of an item */
 
 enum outbox_folder {
     OUTBOX_FOLDER_NONE = -1,
