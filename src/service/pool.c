@@ -77,6 +77,6 @@ int endpoint_pool_add(struct request *request, struct reply *reply)
         if (error == 0)
             reply_json(reply, MHD_HTTP_OK, json_pack("{s:s}", "id", id));
     }
-    multipart_file_release(&file);
+    free(file.name);
     return error;
 }

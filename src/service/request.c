@@ -36,41 +36,33 @@ json_t *request_read_object(const struct request *request, struct reply *reply)
 
 /* ---------------------------------------------------------------- forms */
 
-/* In a name, browsers and curl encode only quotes, as %22 (WHATWG, "multipart/form-data"). */
-static int read_file_name(const char *given, char **ret_name)
+/* Returns NULL if the name is not valid. In a name, browsers and curl encode only quotes, as %22 (WHATWG,
+ * "multipart/form-data"). */
+static char *read_file_name(const char *given)
 {
     const char *slash = strrchr(given, '/');
-    _cleanup_free_ char *name = g_strdup(slash != NULL ? slash + 1 : given);
-    char *to = name;
-    for (const char *from = name; *from != '\0'; to++) {
-        bool is_quote = strncmp(from, "%22", 3) == 0;
-        *to = is_quote ? '"' : *from;
-        from += is_quote ? 3 : 1;
-    }
-    *to = '\0';
-    if (!file_name_is_valid(name))
-        return -EINVAL;
-    *ret_name = TAKE_PTR(name);
-    return 0;
+    g_autoptr(GString) name = g_string_new(slash != NULL ? slash + 1 : given);
+    g_string_replace(name, "%22", "\"", 0);
+    return file_name_is_valid(name->str) ? g_strdup(name->str) : NULL;
 }
 
 /* Returns -ENOENT if the part has another name, or no file name. */
 static int read_part(struct span part, const char *field, struct multipart_file *ret_file)
 {
     struct span header, body;
-    char content_type[MIME_TYPE_SIZE];
-    _cleanup_free_ char *name = NULL;
     mime_split(part, &header, &body);
     g_autofree char *part_name = mime_read_parameter(header, "Content-Disposition", "name");
     g_autofree char *given = mime_read_parameter(header, "Content-Disposition", "filename");
     if (g_strcmp0(part_name, field) != 0 || given == NULL)
         return -ENOENT;
-    int error = read_file_name(given, &name);
-    bool has_blank_line = body.bytes != header.bytes + header.len;
-    if (error != 0 || !has_blank_line)
-        return error != 0 ? error : -EBADMSG;
-    mime_read_type(header, MIME_TYPE_OF_BYTES, content_type);
-    *ret_file = (struct multipart_file){TAKE_PTR(name), g_strdup(content_type), body.bytes, body.len};
+    if (body.bytes == header.bytes + header.len) /* there is no blank line */
+        return -EBADMSG;
+    ret_file->name = read_file_name(given);
+    if (ret_file->name == NULL)
+        return -EINVAL;
+    mime_read_type(header, MIME_TYPE_OF_BYTES, ret_file->content_type);
+    ret_file->bytes = body.bytes;
+    ret_file->len = body.len;
     return 0;
 }
 
@@ -90,11 +82,4 @@ int multipart_find_file(const char *content_type, const char *body, size_t len, 
             return error;
     }
     return parts.is_closed ? -ENOENT : -EBADMSG;
-}
-
-void multipart_file_release(struct multipart_file *file)
-{
-    free(file->name);
-    free(file->content_type);
-    *file = (struct multipart_file){0};
 }

@@ -11,6 +11,7 @@
 #include <stddef.h>
 
 #include "base/strbuf.h"
+#include "mail/mime.h"
 #include "service/reply.h"
 #include "service/service.h"
 #include "service/tables.h"
@@ -52,9 +53,9 @@ json_t *request_read_object(const struct request *request, struct reply *reply);
 
 /* A file in a multipart/form-data body (RFC 7578). */
 struct multipart_file {
-    char *name;         /* valid by file_name_is_valid(), without the path that the client sent */
-    char *content_type; /* "type/subtype"; "application/octet-stream" if it is missing or malformed */
-    const char *bytes;  /* borrowed from the body */
+    char *name; /* valid by file_name_is_valid(), without the client's path; the caller frees the name */
+    char content_type[MIME_TYPE_SIZE]; /* "application/octet-stream" if it is missing or malformed */
+    const char *bytes;                 /* borrowed from the body */
     size_t len;
 };
 
@@ -63,6 +64,5 @@ struct multipart_file {
  * valid; -ENOMEM. */
 int multipart_find_file(const char *content_type, const char *body, size_t len, const char *field,
                         struct multipart_file *ret_file);
-void multipart_file_release(struct multipart_file *file);
 
 #endif
