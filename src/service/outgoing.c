@@ -135,9 +135,9 @@ static int find_due(struct outgoing *outgoing, struct attempt *attempt)
         return error;
     attempt->seq = sqlite3_column_int64(statement.row, 0);
     attempt->email = sqlite3_column_int64(statement.row, 1);
-    attempt->address = query_column_copy(statement.row, 2, NULL);
+    attempt->address = g_strdup(query_column_text(statement.row, 2));
     attempt->earlier = sqlite3_column_int64(statement.row, 3);
-    return attempt->address != NULL ? 0 : -ENOMEM;
+    return 0;
 }
 
 /* If the target cannot be reached, the attempt counts for all of its rows that are due. If the target was

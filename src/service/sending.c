@@ -485,13 +485,12 @@ static const char bounce_text[] =
     "Your local email inbox service\n";
 
 /* Delivers a message from support@domain to an inbox. The message has its text and subject. */
-static int deliver_letter(struct connection *turn, struct message *message, const struct service_inbox *inbox,
-                          const char *from_name, const char *domain)
+static int deliver_letter(struct connection *turn, struct message *message, const char *address,
+                          const char *name, const char *from_name, const char *domain)
 {
     _cleanup_free_ char *support = support_address(domain);
     message->from = json_pack("{s:s, s:s}", "address", support, "name", from_name);
-    message->to = json_pack("[{s:s, s:s?}]", "address", service_inbox_address(inbox), "name",
-                            service_inbox_name(inbox));
+    message->to = json_pack("[{s:s, s:s?}]", "address", address, "name", name);
     message->cc = json_array();
     message->bcc = json_array();
     message->reply_to = json_array();
@@ -514,7 +513,8 @@ int sending_welcome(struct connection *turn, const struct service_inbox *inbox, 
         .subject = g_strdup("Welcome to your inbox"),
         .plain_text = g_strdup_printf(welcome_text, service_inbox_address(inbox)),
     };
-    return deliver_letter(turn, &message, inbox, "Support", domain);
+    return deliver_letter(turn, &message, service_inbox_address(inbox), service_inbox_name(inbox), "Support",
+                          domain);
 }
 
 void sending_append_reason(GString *reasons, const char *address, const char *status, const char *why)
@@ -528,14 +528,12 @@ void sending_append_reason(GString *reasons, const char *address, const char *st
 int sending_bounce(struct connection *turn, int64_t outbound, const char *domain, const char *reasons)
 {
     _cleanup_statement_ struct statement statement = {0};
-    _cleanup_inbox_ struct service_inbox sender = {0};
     int error =
         query_first(turn, &statement,
-                    "SELECT m.thread, m.header, i.id FROM outbound o JOIN messages m ON m.seq = o.message"
-                    " JOIN inboxes i ON i.seq = o.inbox WHERE o.seq = ?",
+                    "SELECT m.thread, m.header, i.address, nullif(i.record ->> '$.name', '') FROM outbound o"
+                    " JOIN messages m ON m.seq = o.message JOIN inboxes i ON i.seq = o.inbox"
+                    " WHERE o.seq = ?",
                     "i", outbound);
-    if (error == 0)
-        error = service_inbox_find_by_id(turn, query_column_text(statement.row, 2), &sender);
     if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
     _cleanup_json_ json_t *header = json_loads(query_column_text(statement.row, 1), 0, NULL);
@@ -547,5 +545,7 @@ int sending_bounce(struct connection *turn, int64_t outbound, const char *domain
         .plain_text = g_strdup_printf(bounce_text, reasons, subject, date, id),
     };
     join_thread(&message, sqlite3_column_int64(statement.row, 0), header);
-    return deliver_letter(turn, &message, &sender, "Mail Delivery System", domain);
+    return deliver_letter(turn, &message, query_column_text(statement.row, 2),
+                          (const char *)sqlite3_column_text(statement.row, 3), "Mail Delivery System",
+                          domain);
 }

@@ -29,8 +29,6 @@ static int update_message(struct connection *connection, int64_t seq, const stru
     _cleanup_json_ json_t *records = message_attachment_records(message);
     _cleanup_free_ char *attachments = json_dumps(records, JSON_COMPACT);
     _cleanup_free_ char *search_text = message_search_text(message);
-    if (attachments == NULL || search_text == NULL)
-        return -ENOMEM;
     int error =
         query_execute(connection,
                       "UPDATE messages SET search_text = ?, header = json_set(header, '$.attachments',"

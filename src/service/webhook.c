@@ -9,11 +9,9 @@
 #include <sys/socket.h>
 
 #include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/hash.h"
 #include "base/log.h"
 #include "base/secret_file.h"
-#include "mail/date.h"
 #include "mail/json_writer.h"
 #include "mail/reason.h"
 #include "mail/webhook.h"
@@ -26,6 +24,9 @@ enum {
     TIMEOUT_S = 15,
     ATTEMPTS_MAX = 12 + 24 - 1, /* the pauses between them take a day (outgoing.h) */
 };
+
+/* The date in the form of records. */
+#define NOW " strftime('%Y-%m-%dT%H:%M:%fZ')"
 
 struct webhook {
     struct outgoing outgoing; /* first, because its address is cast to a webhook */
@@ -143,21 +144,17 @@ static int load_request(struct database *database, int64_t email, char **ret_url
     int error = database_begin_read(database, &connection);
     if (error == 0)
         error = query_first(connection, &statement,
-                            "SELECT i.record ->> '$.webhook_url', e.id FROM emails e"
-                            " JOIN inboxes i ON i.seq = e.inbox WHERE e.seq = ?",
+                            "SELECT e.id, i.record ->> '$.webhook_url' AS url," NOW " FROM emails e"
+                            " JOIN inboxes i ON i.seq = e.inbox WHERE e.seq = ? AND url != ''",
                             "i", email);
-    if (error == 0 && sqlite3_column_bytes(statement.row, 0) == 0)
-        error = -ENOENT;
-    if (error == 0) {
-        *ret_url = query_column_copy(statement.row, 0, NULL);
-        const char *id = query_column_text(statement.row, 1);
-        error = *ret_url != NULL ? email_load_content(connection, SIDE_RECEIVED, id, &content) : -ENOMEM;
-    }
-    char date[32];
-    date_format(clock_realtime_ms(clock_system()), date);
-    if (error == 0 && json_object_set_new(content, "timestamp", json_string(date)) == 0)
-        *ret_body = write_body(content);
-    return error == 0 && *ret_body == NULL ? -ENOMEM : error;
+    if (error == 0)
+        error = email_load_content(connection, SIDE_RECEIVED, query_column_text(statement.row, 0), &content);
+    if (error != 0)
+        return error;
+    json_object_set_new(content, "timestamp", json_string(query_column_text(statement.row, 2)));
+    *ret_url = g_strdup(query_column_text(statement.row, 1));
+    *ret_body = write_body(content);
+    return 0;
 }
 
 static int make_attempt(struct outgoing *outgoing, struct attempt *attempt)
@@ -180,7 +177,7 @@ static int settle(struct outgoing *outgoing, struct connection *turn, const stru
         query_execute(turn,
                       "UPDATE emails SET record = json_set(record, '$.latest_webhook_log', json_object("
                       "'id', lower(hex(randomblob(16))), 'status_code', nullif(?, 0), 'response_body', NULL,"
-                      " 'created_at', strftime('%Y-%m-%dT%H:%M:%fZ'))) WHERE seq = ?",
+                      " 'created_at'," NOW ")) WHERE seq = ?",
                       "ii", (int64_t)attempt->status, attempt->email);
     if (error == 0 && attempt->outcome == OUTGOING_FAILED)
         log_warning("the webhook of inbox %s was given up: %s", attempt->address, attempt->reason);
