@@ -391,12 +391,11 @@ static int record_sending(struct attempt *attempt)
 {
     struct change change = {.item = NULL};
     const struct row *row = &attempt->item->row;
-    _cleanup_free_ const char **ids = calloc(row->pieces_len + 1, sizeof(*ids));
-    for (size_t i = 0; ids != NULL && i < row->pieces_len; i++)
+    g_autofree const char **ids = g_new(const char *, row->pieces_len);
+    for (size_t i = 0; i < row->pieces_len; i++)
         ids[i] = row->pieces[i].pool_id;
-    int error = ids == NULL ? -ENOMEM
-                            : draft_complete_request(attempt->draft, row->from, row->replies_to, ids,
-                                                     row->pieces_len, &attempt->request);
+    int error = draft_complete_request(attempt->draft, row->from, row->replies_to, ids, row->pieces_len,
+                                       &attempt->request);
     if (error == 0) {
         change_begin(&change, attempt->item, ITEM_SENDING);
         change.request = strlen(attempt->request) <= REQUEST_MAX_BYTES ? attempt->request : NULL;
