@@ -362,23 +362,19 @@ int draft_complete_request(const struct draft *draft, const char *from, const ch
     _cleanup_json_ json_t *rest = json_loads(draft->request, 0, NULL);
     _cleanup_json_ json_t *request = json_pack("{s:s}", "from_address", from);
     struct json_writer writer;
-    /* draft->request is valid JSON from write_request(), so these calls fail only when out of memory. */
-    if (rest == NULL || request == NULL || json_object_update(request, rest) != 0)
-        return -ENOMEM;
-    if (replies_to != NULL && draft->message_ids_len > 0 &&
-        (json_object_set_new(request, "existing_email_id", json_string(replies_to)) != 0 ||
-         json_object_set_new(request, "message_type", json_string("reply")) != 0))
-        return -ENOMEM;
+    json_object_update(request, rest);
+    if (replies_to != NULL && draft->message_ids_len > 0) {
+        json_object_set_new(request, "existing_email_id", json_string(replies_to));
+        json_object_set_new(request, "message_type", json_string("reply"));
+    }
     /* The list of attachments moves to the end of the request. */
-    _cleanup_json_ json_t *all = json_incref(json_object_get(request, "attachment_ids"));
+    json_t *given_ids = json_object_get(rest, "attachment_ids");
     json_object_del(request, "attachment_ids");
-    if (all == NULL && attachment_ids_len > 0)
-        all = json_array();
+    _cleanup_json_ json_t *ids = given_ids != NULL ? json_incref(given_ids) : json_array();
     for (size_t i = 0; i < attachment_ids_len; i++)
-        if (json_array_append_new(all, json_string(attachment_ids[i])) != 0)
-            return -ENOMEM;
-    if (all != NULL && json_object_set(request, "attachment_ids", all) != 0)
-        return -ENOMEM;
+        json_array_append_new(ids, json_string(attachment_ids[i]));
+    if (json_array_size(ids) > 0)
+        json_object_set(request, "attachment_ids", ids);
     json_writer_init(&writer, &text, 0);
     json_write_value(&writer, request);
     *ret_request = strbuf_take(&text, NULL);
@@ -402,11 +398,9 @@ static int compare_addresses(const void *one, const void *other)
     return strcmp(*(const char *const *)one, *(const char *const *)other);
 }
 
-int draft_sequence(const char *request, const char *from, char ret_sequence[65])
+void draft_sequence(const char *request, const char *from, char ret_sequence[65])
 {
     _cleanup_json_ json_t *root = json_loads(request, JSON_ALLOW_NUL, NULL);
-    if (!json_is_object(root))
-        return -EBADMSG;
     g_autoptr(GPtrArray) lines = g_ptr_array_new_with_free_func(g_free);
     collect_addresses(json_object_get(root, "to_addresses"), lines);
     collect_addresses(json_object_get(root, "cc_addresses"), lines);
@@ -417,5 +411,4 @@ int draft_sequence(const char *request, const char *from, char ret_sequence[65])
     g_ptr_array_add(lines, NULL);
     g_autofree char *text = g_strjoinv("\n", (char **)lines->pdata);
     hash_sha256(text, strlen(text), ret_sequence);
-    return 0;
 }

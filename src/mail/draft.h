@@ -81,7 +81,7 @@ int draft_complete_request(const struct draft *draft, const char *from, const ch
 
 /* Computes the sequence of a message: a digest of its sender and its set of recipients, regardless of case,
  * order and names. Messages of one sequence are sent one after another, since their recipients see the order.
- * `request` is the request of a draft. Return: 0; -EBADMSG if `request` is not a JSON object. */
-int draft_sequence(const char *request, const char *from, char ret_sequence[65]);
+ * `request` is the request of a draft. */
+void draft_sequence(const char *request, const char *from, char ret_sequence[65]);
 
 #endif

@@ -205,9 +205,9 @@ static int check_message(struct outbox *outbox, struct change *change, const cha
     struct row *next = &change->next;
     int error = draft_parse(bytes, len, next->reply_template, &draft, ret_reason);
     error = error != 0 ? error : find_sender(outbox, next, draft, ret_reason);
-    error = error != 0 ? error : draft_sequence(draft->request, next->from, next->sequence);
     if (error != 0)
         return error;
+    draft_sequence(draft->request, next->from, next->sequence);
     choose_key(next, bytes, len);
     for (size_t i = 0; i < draft->not_carried_len; i++)
         row_add_not_carried(next, draft->not_carried[i]);
