@@ -169,7 +169,8 @@ start_with_contents() # COUNT [OPTION of inboxfs...]
   server_has_email '{"id": "e-1", "inbox_id": "in-1", "subject": "first", "date": "2026-11-20T10:00:00Z"}'
   server_has_email '{"id": "e-2", "inbox_id": "in-1", "subject": "second", "date": "2026-11-20T11:00:00Z"}'
   jq -nc '{contents: {"e-1": {id: "e-1", plain_text: "One."}, "e-2": {id: "e-2", plain_text: "Two.",
-    previous_emails: [{id: "e-1", subject: "first", plain_text: "One."}]}}}' >"$DIR/control"
+    previous_emails: [{id: "e-1", subject: "first", date: "2026-11-20T10:00:00Z", plain_text: "One."}]}}}' \
+    >"$DIR/control"
   control "$(<"$DIR/control")"
   start_mount
   refresh
