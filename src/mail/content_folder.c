@@ -167,14 +167,6 @@ static void end_line(struct strbuf *text)
         strbuf_append_char(text, '\n');
 }
 
-static bool is_blank(const char *text, size_t len)
-{
-    for (size_t i = 0; i < len; i++)
-        if (!g_ascii_isspace(text[i]))
-            return false;
-    return true;
-}
-
 /* Packs new.txt. */
 static void pack_new_text(struct strbuf *packed, const json_t *email, const struct strbuf *body)
 {
@@ -198,7 +190,8 @@ static void pack_body(struct strbuf *packed, const json_t *email)
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(CONTENT_MAX_BYTES);
     if (!json_is_string(plain) && !json_is_string(html))
         return;
-    bool has_plain = !is_blank(json_string_value(plain), json_string_length(plain));
+    bool has_plain =
+        json_is_string(plain) && strspn(json_string_value(plain), " \t\n\v\f\r") < json_string_length(plain);
     bool has_other_html = json_is_false(json_object_get(email, "alternative_content"));
     bool needs_html = json_is_string(html) && (!has_plain || has_other_html);
     if (has_plain || !needs_html)
@@ -278,18 +271,13 @@ static char *make_unique_name(GHashTable *taken, const char *name)
     return unique;
 }
 
-static size_t bounded_len(const json_t *list, size_t max)
-{
-    size_t len = json_array_size(list);
-    return len < max ? len : max;
-}
-
 /* Packs the attachments that have an id. */
 static void pack_attachments(struct strbuf *packed, const json_t *list)
 {
     const struct strbuf no_text = STRBUF_INIT(0);
     g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    for (size_t i = 0; i < bounded_len(list, CONTENT_ATTACHMENTS_MAX); i++) {
+    size_t len = MIN(json_array_size(list), (size_t)CONTENT_ATTACHMENTS_MAX);
+    for (size_t i = 0; i < len; i++) {
         const json_t *attachment = json_array_get(list, i);
         _cleanup_free_ char *id = NULL;
         if (json_value_read_id(json_object_get(attachment, "id"), &id) != 0)
@@ -326,7 +314,8 @@ static void pack_previous_email(struct strbuf *packed, const json_t *email, GHas
 static void pack_thread(struct strbuf *packed, const json_t *list)
 {
     g_autoptr(GHashTable) taken = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, NULL);
-    for (size_t i = 0; i < bounded_len(list, CONTENT_PREVIOUS_MAX); i++)
+    size_t len = MIN(json_array_size(list), (size_t)CONTENT_PREVIOUS_MAX);
+    for (size_t i = 0; i < len; i++)
         if (json_is_object(json_array_get(list, i)))
             pack_previous_email(packed, json_array_get(list, i), taken);
 }

@@ -130,21 +130,13 @@ char *file_name_from_text(const char *text)
     /* The digest distinguishes texts that differ only in replaced characters. */
     char digest[DIGEST_CHARS + 1];
     hash_sha256(text, strlen(text), digest);
-    _cleanup_strbuf_ struct strbuf name = STRBUF_INIT(FILE_NAME_MAX_BYTES);
-    g_autofree char *valid = g_utf8_make_valid(text, (gssize)strnlen(text, SAFE_TEXT_MAX_BYTES));
-    for (char *c = valid; *c != '\0'; c = g_utf8_next_char(c)) {
-        gunichar character = g_utf8_get_char(c);
-        bool is_bad = character == '/' || character_at(c, strlen(c)).kind == CHARACTER_CONTROL ||
-                      (c == valid && (character == '.' || character == '-'));
-        size_t len = (size_t)(g_utf8_next_char(c) - c);
-        if (name.len + len > SAFE_TEXT_MAX_BYTES)
-            break;
-        strbuf_append(&name, is_bad ? "_" : c, is_bad ? 1 : len);
-    }
-    if (name.len > 0)
-        strbuf_append_char(&name, '_');
-    strbuf_append(&name, digest, KEY_CHARS);
-    return strbuf_take(&name, NULL);
+    g_autofree char *name = g_utf8_make_valid(text, (gssize)strnlen(text, SAFE_TEXT_MAX_BYTES));
+    character_replace(name, CHARACTER_CONTROL, '_');
+    g_strdelimit(name, "/", '_');
+    if (name[0] == '.' || name[0] == '-')
+        name[0] = '_';
+    size_t len = character_cut(name, strlen(name), SAFE_TEXT_MAX_BYTES);
+    return g_strdup_printf("%.*s%s%.*s", (int)len, name, len > 0 ? "_" : "", KEY_CHARS, digest);
 }
 
 static bool has_ending(const char *name, const char *const *endings, size_t len)
