@@ -109,7 +109,7 @@ TEST(a_stem_begins_with_the_date_and_ends_with_the_key)
         {true, 0, "abcdefghij", "19700101T000000Z_s_abcdefgh"},
         {true, -1, "a-b-c-d-e-f-g-h-i", "19691231T235959Z_s_abcdefgh"},
         {true, INT64_MAX, "12345678", "99991231T235959Z_s_12345678"},
-        {true, INT64_MIN, "12345678", "00000101T000000Z_s_12345678"},
+        {true, INT64_MIN, "12345678", "00010101T000000Z_s_12345678"},
         {false, 0, "~0123456789abcdef", "nodate_s_01234567"},
         /* keys with fewer than 8 letters and digits, whose digest is used */
         {false, 0, "7", "nodate_s_7902699b"},
