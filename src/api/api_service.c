@@ -209,8 +209,7 @@ static bool read_reply(struct api_service *api, const struct strbuf *body, const
 
 static char *read_id(const json_t *value)
 {
-    char *id = NULL;
-    json_value_read_id(value, &id);
+    char *id = json_value_read_id(value);
     if (id == NULL || strlen(id) <= ID_MAX_BYTES)
         return id;
     free(id);

@@ -90,15 +90,17 @@ static int feed_record(struct list_reader *reader, const char *bytes, size_t len
         used += skip_in_value(reader, bytes + used, len - used);
     while (used < len && reader->depth > 0);
     *ret_used = used;
-    if (reader->depth > 0)
-        return strbuf_append(partial, bytes, used) == -ENOMEM ? -ENOMEM : 0;
+    if (reader->depth > 0) {
+        strbuf_append(partial, bytes, used);
+        return 0;
+    }
     if (partial->len > 0 || partial->error != 0) {
         strbuf_append(partial, bytes, used);
         bytes = partial->data;
         used = partial->len;
     }
     bool is_fit = partial->error == 0 && used <= reader->max_record_bytes;
-    int error = partial->error == -ENOMEM ? -ENOMEM : deliver_record(reader, is_fit ? bytes : NULL, used);
+    int error = deliver_record(reader, is_fit ? bytes : NULL, used);
     strbuf_clear(partial);
     reader->part = PART_LIST;
     reader->previous = '}';

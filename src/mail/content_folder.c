@@ -279,9 +279,7 @@ static void pack_attachments(struct strbuf *packed, const json_t *list)
     size_t len = MIN(json_array_size(list), (size_t)CONTENT_ATTACHMENTS_MAX);
     for (size_t i = 0; i < len; i++) {
         const json_t *attachment = json_array_get(list, i);
-        _cleanup_free_ char *id = NULL;
-        if (json_value_read_id(json_object_get(attachment, "id"), &id) != 0)
-            packed->error = -ENOMEM;
+        _cleanup_free_ char *id = json_value_read_id(json_object_get(attachment, "id"));
         if (id == NULL)
             continue;
         _cleanup_free_ char *name =
@@ -298,9 +296,7 @@ static void pack_previous_email(struct strbuf *packed, const json_t *email, GHas
     const json_t *text = json_is_string(prompt) ? prompt : json_object_get(email, "plain_text");
     int64_t date_ms = 0;
     bool has_date = date != NULL && date_parse(date, &date_ms) == 0;
-    _cleanup_free_ char *id = NULL;
-    if (json_value_read_id(json_object_get(email, "id"), &id) != 0)
-        packed->error = -ENOMEM;
+    _cleanup_free_ char *id = json_value_read_id(json_object_get(email, "id"));
     const char *known_id = id != NULL ? id : "";
     _cleanup_free_ char *stem =
         file_name_stem(has_date, date_ms, json_value_text(json_object_get(email, "subject")), known_id);
@@ -353,6 +349,6 @@ int content_folder_read(const char *json, size_t len, struct content_folder *ret
     const char *message_id = json_value_text(json_object_get(email, "message_id"));
     if (message_id != NULL)
         ret_folder->message_id = message_id_first(message_id, strlen(message_id));
-    (void)json_value_read_id(json_object_get(email, "id"), &ret_folder->email_id);
+    ret_folder->email_id = json_value_read_id(json_object_get(email, "id"));
     return 0;
 }

@@ -313,11 +313,11 @@ static bool is_quarantined(const json_t *object)
            !json_is_true(json_object_get(object, "user_mark_status"));
 }
 
-static int make_key(const char *json, size_t len, char **ret_key)
+static char *make_key(const char *json, size_t len)
 {
     char digest[65];
     hash_sha256(json, len, digest);
-    return asprintf(ret_key, "~%.16s", digest) < 0 ? -ENOMEM : 0;
+    return g_strdup_printf("~%.16s", digest);
 }
 
 /* Appends the text with a NUL. Returns the offset of the text in `texts`. */
@@ -344,19 +344,12 @@ static int read_record(struct record_reading *reading, size_t len, struct email_
     record->has_date = date != NULL && date_parse(date, &record->date_ms) == 0;
     record->is_quarantined = is_quarantined(reading->known);
     const json_t *known = reading->known;
-    _cleanup_free_ char *key = NULL;
-    _cleanup_free_ char *inbox_id = NULL;
-    error = json_value_read_id(json_object_get(known, "id"), &key);
-    if (error == 0)
-        error = json_value_read_id(json_object_get(known, "inbox_id"), &inbox_id);
-    if (error == 0 && key == NULL)
-        error = make_key(texts.data, record->json_len, &key);
-    if (error != 0)
-        return error;
+    _cleanup_free_ char *inbox_id = json_value_read_id(json_object_get(known, "inbox_id"));
+    _cleanup_free_ char *key = json_value_read_id(json_object_get(known, "id"));
+    if (key == NULL)
+        key = make_key(texts.data, record->json_len);
     const char *subject = json_string_value(json_object_get(known, "subject"));
     _cleanup_free_ char *stem = file_name_stem(record->has_date, record->date_ms, subject, key);
-    if (stem == NULL)
-        return -ENOMEM;
     size_t key_at = append_text(&texts, key);
     size_t stem_at = append_text(&texts, stem);
     size_t inbox_id_at = inbox_id != NULL ? append_text(&texts, inbox_id) : 0;

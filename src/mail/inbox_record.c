@@ -29,10 +29,8 @@ static int write_text(const json_t *object, unsigned int indent, char **ret_text
     json_write_value(&writer, object);
     if (indent > 0)
         strbuf_append_char(&text, '\n');
-    if (text.error != 0)
-        return text.error == -ENOMEM ? -ENOMEM : -EINVAL;
     *ret_text = strbuf_take(&text, ret_len);
-    return *ret_text == NULL ? -ENOMEM : 0;
+    return *ret_text == NULL ? -EINVAL : 0;
 }
 
 static int from_json(const json_t *object, struct inbox_record *ret_record)
@@ -40,13 +38,13 @@ static int from_json(const json_t *object, struct inbox_record *ret_record)
     struct inbox_record record = {0};
     if (!json_is_object(object))
         return -EINVAL;
-    int error = json_value_read_id(json_object_get(object, "id"), &record.id);
-    if (error != 0 || record.id == NULL)
-        return error != 0 ? error : -EINVAL;
+    record.id = json_value_read_id(json_object_get(object, "id"));
+    if (record.id == NULL)
+        return -EINVAL;
     const char *address = json_value_text(json_object_get(object, "email_address"));
     if (address != NULL && address_is_valid(address))
         record.address = g_strdup(address);
-    error = write_text(object, 2, &record.json, &record.json_len);
+    int error = write_text(object, 2, &record.json, &record.json_len);
     if (error == 0)
         *ret_record = record;
     else
@@ -93,7 +91,7 @@ int inbox_request_create(const char *address, char **ret_request)
     size_t local_len = strcspn(address, "@");
     _cleanup_json_ json_t *request =
         json_pack("{s:n, s:s%, s:s}", "id", "name", address, local_len, "email_address", address);
-    return request == NULL ? -ENOMEM : write_text(request, 0, ret_request, NULL);
+    return write_text(request, 0, ret_request, NULL);
 }
 
 int inbox_request_update(const struct inbox_record *current, const char *edited, size_t edited_len,

@@ -22,18 +22,18 @@ struct inbox_record {
 int inbox_record_from_text(const char *text, size_t len, struct inbox_record *ret_record);
 
 /* Makes a record with an id alone, for an inbox that is known only from an email. Return: 0; -EINVAL if the
- * id is not usable; -ENOMEM. */
+ * id is not usable. */
 int inbox_record_from_id(const char *id, struct inbox_record *ret_record);
 
 void inbox_record_release(struct inbox_record *record);
 
 /* Makes the request that creates an inbox: the id is null, the name is the local part. The caller frees.
- * Return: 0; -EINVAL if the address cannot name a folder; -ENOMEM. */
+ * Return: 0; -EINVAL if the address cannot name a folder. */
 int inbox_request_create(const char *address, char **ret_request);
 
 /* Makes the record of a new inbox from the request and the id in the service's answer, since some services
  * answer with the id alone. Return: 0; -EBADMSG if the request is not a JSON object; -EINVAL if the id is not
- * usable; -ENOMEM. */
+ * usable. */
 int inbox_record_from_request(const char *request, const char *id, struct inbox_record *ret_record);
 
 /* Makes the request that changes an inbox: the fields of `current` (just read from the service), overridden

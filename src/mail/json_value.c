@@ -112,7 +112,7 @@ const char *json_value_text(const json_t *value)
     return text != NULL && strlen(text) == json_string_length(value) ? text : NULL;
 }
 
-int json_value_read_id(const json_t *value, char **ret_id)
+char *json_value_read_id(const json_t *value)
 {
     char number[32];
     const char *text = json_value_text(value);
@@ -120,7 +120,5 @@ int json_value_read_id(const json_t *value, char **ret_id)
         snprintf(number, sizeof(number), "%" PRId64, (int64_t)json_integer_value(value));
         text = number;
     }
-    bool is_id = text != NULL && text[0] != '\0';
-    *ret_id = is_id ? strdup(text) : NULL;
-    return is_id && *ret_id == NULL ? -ENOMEM : 0;
+    return text != NULL && text[0] != '\0' ? g_strdup(text) : NULL;
 }

@@ -35,8 +35,8 @@ int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_val
 /* Returns the text of `value` (may be NULL), borrowed; NULL unless it is a string without NULs. */
 const char *json_value_text(const json_t *value);
 
-/* Reads an id, which services write as a string or a number. *ret_id (the caller frees) is NULL for any other
- * type, for "" and for a string with a NUL. `value` may be NULL. Return: 0 or -ENOMEM. */
-int json_value_read_id(const json_t *value, char **ret_id);
+/* Reads an id, which services write as a string or a number; the caller frees it. Returns NULL for any other
+ * type, for "" and for a string with a NUL. `value` may be NULL. */
+char *json_value_read_id(const json_t *value);
 
 #endif

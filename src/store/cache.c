@@ -215,14 +215,10 @@ int cache_read_record_by(struct cache *cache, struct connection *reader, uint64_
     int error = query_first(reader, &statement, "SELECT hash, json FROM records WHERE number = ?", "i",
                             (int64_t)record);
     const char *json = error == 0 ? record_of_row(statement.row, record, len) : NULL;
-    char *copy = json != NULL ? malloc(len + 1) : NULL;
-    if (copy != NULL) {
-        memcpy(copy, json, len);
-        copy[len] = '\0';
-        *ret_json = copy;
-    } else if (error == 0) {
-        error = json == NULL ? -EUCLEAN : -ENOMEM;
-    }
+    if (json != NULL)
+        *ret_json = g_strndup(json, len);
+    else if (error == 0)
+        error = -EUCLEAN;
     return cache_report_error(cache, error);
 }
 

@@ -128,13 +128,13 @@ char *inbox_table_choose_name(const struct inbox_table *table, const struct inbo
                               const char *address)
 {
     if (address != NULL && address_is_folder_name(address) && name_is_free(table, inbox, address))
-        return strdup(address);
+        return g_strdup(address);
     _cleanup_free_ char *from_id = file_name_from_text(id);
-    if (from_id == NULL || name_is_free(table, inbox, from_id))
+    if (name_is_free(table, inbox, from_id))
         return TAKE_PTR(from_id);
     for (unsigned int number = 2;; number++) {
         _cleanup_free_ char *numbered = file_name_numbered(from_id, number);
-        if (numbered == NULL || name_is_free(table, inbox, numbered))
+        if (name_is_free(table, inbox, numbered))
             return TAKE_PTR(numbered);
     }
 }
@@ -146,9 +146,7 @@ static int add_inbox(struct inbox_table *table, const struct inbox_row *row, str
         return -EBADMSG;
     if (row->number >= INBOXES_MAX)
         return -EBADMSG;
-    struct inbox *inbox = calloc(1, sizeof(*inbox));
-    if (inbox == NULL)
-        return -ENOMEM;
+    struct inbox *inbox = g_new0(struct inbox, 1);
     inbox->row = (struct inbox_row){.number = row->number, .id = row->id, .is_gone = true};
     email_list_init(&inbox->emails);
     if (has_no_name)
@@ -174,9 +172,6 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
     _cleanup_free_ char *folded = file_name_fold(row->name);
     if (folded == NULL)
         return -EBADMSG;
-    _cleanup_free_ char *json = malloc(row->json_len + 1);
-    if (json == NULL)
-        return -ENOMEM;
     if (inbox != NULL)
         before = inbox->row;
     after.id = g_string_chunk_insert_const(table->texts, row->id);
@@ -190,10 +185,8 @@ int inbox_table_put(struct inbox_table *table, const struct inbox_row *row)
         g_hash_table_remove(table->by_name, inbox->folded_name);
     free(inbox->folded_name);
     inbox->folded_name = TAKE_PTR(folded);
-    memcpy(json, row->json, row->json_len);
-    json[row->json_len] = '\0';
     free((char *)inbox->row.json);
-    after.json = TAKE_PTR(json);
+    after.json = g_strndup(row->json, row->json_len);
     after.changed_ms = MAX(row->changed_ms, before.changed_ms);
     inbox->row = after;
     return 0;
@@ -547,11 +540,8 @@ int store_read_inbox(struct store *store, uint32_t inbox, char **ret_json, size_
     const struct inbox *found = get_live_locked(&store->index, inbox);
     if (found == NULL || found->row.json == NULL)
         return -ENOENT;
-    char *json = malloc(found->row.json_len + 1);
-    if (json == NULL)
-        return -ENOMEM;
     *ret_len = found->row.json_len;
-    *ret_json = memcpy(json, found->row.json, found->row.json_len + 1);
+    *ret_json = g_memdup2(found->row.json, found->row.json_len + 1);
     return 0;
 }
 
@@ -646,8 +636,8 @@ int index_find_sender(struct index *index, const char *address, char **ret_addre
         sender = address;
     if (sender == NULL)
         return -EADDRNOTAVAIL;
-    *ret_address = strdup(sender);
-    return *ret_address == NULL ? -ENOMEM : 0;
+    *ret_address = g_strdup(sender);
+    return 0;
 }
 
 bool index_has_address(struct index *index, const char *address)

@@ -250,12 +250,12 @@ struct inbox *inbox_table_find_id(const struct inbox_table *table, const char *i
 
 /* Chooses a safe folder name for `inbox` (NULL if the inbox is new): the address if possible, otherwise a
  * name made from the id. No other inbox has the name, or a name that differs only in case or normalisation.
- * The caller frees the name. Returns NULL when out of memory. */
+ * The caller frees the name. */
 char *inbox_table_choose_name(const struct inbox_table *table, const struct inbox *inbox, const char *id,
                               const char *address);
 
 /* Adds or updates the inbox with the number of `row` (copied). Return: 0; -EBADMSG when the number is too
- * high, or another inbox has the number or the name; -ENOMEM. */
+ * high, or another inbox has the number or the name. */
 int inbox_table_put(struct inbox_table *table, const struct inbox_row *row);
 
 /* Marks an inbox as gone. It keeps its number, and another inbox may get its name. */

@@ -145,25 +145,17 @@ int email_batch_flush(struct email_batch *batch, struct index *index)
 
 /* ---------------------------------------------------------------- emails */
 
-enum {
-    NAME_MAX_BYTES = FILE_NAME_MAX_BYTES + 16
-};
-
 /* Chooses "STEM.json"; adds more of the key's digest while an email of the inbox, gone or not, has that name.
- * Return: 0; -ENOMEM. */
-static int choose_name(const struct email_list *list, const struct email_record *record,
-                       char ret_name[NAME_MAX_BYTES])
+ */
+static char *choose_name(const struct email_list *list, const struct email_record *record)
 {
-    for (unsigned int attempt = 0;; attempt++) {
-        _cleanup_free_ char *longer =
-            attempt == 0 ? NULL : file_name_stem_unique(record->stem, record->key, attempt);
-        const char *stem = attempt == 0 ? record->stem : longer;
-        if (stem == NULL || strlen(stem) > NAME_MAX_BYTES - sizeof(".json"))
-            return -ENOMEM;
-        memcpy(stpcpy(ret_name, stem), ".json", sizeof(".json"));
-        if (email_list_find_name(list, ret_name) == NUMBER_NONE)
-            return 0;
+    char *name = g_strconcat(record->stem, ".json", NULL);
+    for (unsigned int attempt = 1; email_list_find_name(list, name) != NUMBER_NONE; attempt++) {
+        _cleanup_free_ char *stem = file_name_stem_unique(record->stem, record->key, attempt);
+        g_free(name);
+        name = g_strconcat(stem, ".json", NULL);
     }
+    return name;
 }
 
 /* A record that the cache has lost counts as changed, so that it is written again. */
@@ -181,10 +173,7 @@ static bool is_unchanged(struct index *index, const struct email_entry *entry,
 static int add_unseen_email(struct index *index, struct inbox *inbox, uint32_t listing,
                             const struct email_record *record)
 {
-    char name[NAME_MAX_BYTES];
-    int error = choose_name(&inbox->emails, record, name);
-    if (error != 0)
-        return error;
+    g_autofree char *name = choose_name(&inbox->emails, record);
     if (index->emails.entries->len >= EMAILS_NUMBER_MAX)
         return -EOVERFLOW;
     WRITE_GUARD(&index->read_lock);
@@ -197,8 +186,8 @@ static int add_unseen_email(struct index *index, struct inbox *inbox, uint32_t l
     return 0;
 }
 
-static int add_to_batch(struct email_batch *batch, struct email_entry *known,
-                        const struct email_record *record)
+static void add_to_batch(struct email_batch *batch, struct email_entry *known,
+                         const struct email_record *record)
 {
     struct batch_item *item = &batch->items[batch->len];
     *item = (struct batch_item){.offset = batch->json.len, .view = known->view};
@@ -213,12 +202,9 @@ static int add_to_batch(struct email_batch *batch, struct email_entry *known,
     item->view.is_quarantined = record->is_quarantined;
     if (batch->json.max_bytes == 0)
         batch->json = STRBUF_INIT(EMAIL_BATCH_MAX_BYTES + EMAIL_RECORD_MAX_BYTES);
-    int error = strbuf_append(&batch->json, record->json, record->json_len);
-    if (error == 0) {
-        known->batch = batch->number;
-        batch->len++;
-    }
-    return error;
+    strbuf_append(&batch->json, record->json, record->json_len);
+    known->batch = batch->number;
+    batch->len++;
 }
 
 /* Returns -EAGAIN if the batch has to be flushed first. */
@@ -259,7 +245,8 @@ static int put_email_locked(struct index *index, struct email_batch *batch, uint
         batch->inbox = inbox_number;
         batch->number = ++index->last_batch;
     }
-    return add_to_batch(batch, email_table_find(&index->emails, email), record);
+    add_to_batch(batch, email_table_find(&index->emails, email), record);
+    return 0;
 }
 
 int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
@@ -277,9 +264,7 @@ int index_put_email(struct index *index, struct email_batch *batch, uint32_t inb
 int index_put_one_email(struct index *index, uint32_t inbox, const struct email_record *record)
 {
     bool is_changed;
-    _cleanup_free_ struct email_batch *batch = calloc(1, sizeof(*batch));
-    if (batch == NULL)
-        return -ENOMEM;
+    g_autofree struct email_batch *batch = g_new0(struct email_batch, 1);
     int error = index_put_email(index, batch, inbox, record, &is_changed);
     if (error == 0)
         error = email_batch_flush(batch, index);
@@ -525,7 +510,7 @@ int index_put_inbox(struct index *index, const struct inbox_record *record, enum
     if (inbox == NULL || inbox->row.is_gone || origin > INBOX_FROM_MAIL) {
         _cleanup_free_ char *name =
             inbox_table_choose_name(&index->inboxes, inbox, record->id, record->address);
-        error = name == NULL ? -ENOMEM : put_record_locked(index, inbox, record, origin, name, &change);
+        error = put_record_locked(index, inbox, record, origin, name, &change);
         inbox = find_inbox(index, record->id, origin);
     }
     if (error == 0) {

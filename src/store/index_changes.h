@@ -51,14 +51,14 @@ struct email_batch {  /* empty: all zeros */
 void email_batch_release(struct email_batch *batch);
 
 /* Writes, shows and reports the emails. Empties the batch, even after a failure: a later list has the emails
- * again. Return: 0; -ENOENT when the inbox is gone; -ENOMEM; -errno of the cache, such as
+ * again. Return: 0; -ENOENT when the inbox is gone; -errno of the cache, such as
  * -ENOSPC or -EIO. */
 int email_batch_flush(struct email_batch *batch, struct index *index);
 
 /* Puts a new or changed email into `batch`, which is flushed first if it is full, is of another inbox, or has
  * the same key. The flush announces a new email by a `mail` event, unless its inbox is being
  * backfilled. Return: 0; -ENOENT when there is no such inbox; -EMSGSIZE when the record or its key is too
- * long; -EDQUOT as index_check_room_locked(); -EOVERFLOW when the numbers run out; -ENOMEM; the errors of
+ * long; -EDQUOT as index_check_room_locked(); -EOVERFLOW when the numbers run out; the errors of
  * email_batch_flush(). */
 int index_put_email(struct index *index, struct email_batch *batch, uint32_t inbox,
                     const struct email_record *record, bool *ret_is_changed);
@@ -83,7 +83,7 @@ bool index_has_key_in_named_inbox(struct index *index, const char *key);
 
 /* Adds or updates an inbox. `listing`: number of the list that has it, or 0. The origins INBOX_FROM_MAIL and
  * INBOX_OF_NO_NAME do not update a known inbox. `ret_number` may be NULL. Return: 0; -EMSGSIZE when the
- * record is too long; -EDQUOT as index_check_room_locked(); -ENOMEM; -EBADMSG when there are too many
+ * record is too long; -EDQUOT as index_check_room_locked(); -EBADMSG when there are too many
  * inboxes. */
 int index_put_inbox(struct index *index, const struct inbox_record *record, enum inbox_origin origin,
                     uint32_t listing, uint32_t *ret_number);

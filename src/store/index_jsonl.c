@@ -101,9 +101,7 @@ static int add_lines(struct store_jsonl *file)
 
 int store_jsonl_new(struct store *store, uint32_t inbox, struct store_jsonl **ret_file)
 {
-    struct store_jsonl *file = calloc(1, sizeof(*file));
-    if (file == NULL)
-        return -ENOMEM;
+    struct store_jsonl *file = g_new0(struct store_jsonl, 1);
     file->index = &store->index;
     file->inbox = inbox;
     file->changes = UINT64_MAX; /* no lines were added yet */
@@ -172,11 +170,8 @@ static int write_lines(const struct store_jsonl *file, uint64_t offset, char *re
         size_t bytes = line_bytes(line);
         size_t from = offset + done - line->start;
         size_t part = MIN(bytes - from, len - done);
-        _cleanup_free_ char *whole = part < bytes ? malloc(bytes) : NULL;
-        if (part < bytes && whole == NULL)
-            error = -ENOMEM;
-        else
-            error = write_line(cache, reader, line, part < bytes ? whole : ret_bytes + done);
+        g_autofree char *whole = part < bytes ? g_malloc(bytes) : NULL;
+        error = write_line(cache, reader, line, part < bytes ? whole : ret_bytes + done);
         if (error == 0 && part < bytes)
             memcpy(ret_bytes + done, whole + from, part);
         done += part;

@@ -29,10 +29,9 @@ static int open_parts(struct store *store, const struct store_config *config, in
     take_over_version_0_2(store, dir_fd, config->state_dir_fd);
     if (config->content_cache_bytes > 0)
         error = contents_new(store, dir_fd, config->content_cache_bytes, &store->contents);
-    if (error != 0)
-        return error;
-    store->sync = sync_new(store);
-    return store->sync == NULL ? -ENOMEM : 0;
+    if (error == 0)
+        store->sync = sync_new(store);
+    return error;
 }
 
 int store_open(const struct store_config *config, struct store **ret_store, char **ret_reason)
@@ -41,9 +40,7 @@ int store_open(const struct store_config *config, struct store **ret_store, char
     if (dir_fd < 0)
         return reason_give(ret_reason, dir_fd, "the folder of the cache cannot be used: %s",
                            strerror(-dir_fd));
-    struct store *store = calloc(1, sizeof(*store));
-    if (store == NULL)
-        return -ENOMEM;
+    struct store *store = g_new0(struct store, 1);
     store->service = config->service;
     store->adopt_state = config->adopt_state;
     store->poll_interval_ms = config->poll_interval_ms;
@@ -104,11 +101,9 @@ int store_find_by_message_id(struct store *store, const char *message_id, const 
             continue;
         error = inbox.address != NULL && address_equals(inbox.address, from) ? 0 : -EXDEV;
         if (error == 0)
-            *ret_email_id = strdup(id);
+            *ret_email_id = g_strdup(id);
     }
-    if (error == 0)
-        return *ret_email_id == NULL ? -ENOMEM : 0;
-    return more < 0 ? cache_report_error(cache, more) : error;
+    return error != 0 && more < 0 ? cache_report_error(cache, more) : error;
 }
 
 void store_get_status(struct store *store, struct store_status *ret)

@@ -152,7 +152,7 @@ void store_hide_sent(struct store *store, const char *id);
 
 /* Opens the index.jsonl of an inbox: one line of compact JSON for each record, in order of date, with the
  * file name as the member `file`. Its lines never change while it is open; new emails are added at its end.
- * Call store_jsonl_free() before store_free(). Return: 0; -ENOENT when there is no such inbox; -ENOMEM. */
+ * Call store_jsonl_free() before store_free(). Return: 0; -ENOENT when there is no such inbox. */
 struct store_jsonl;
 int store_jsonl_new(struct store *store, uint32_t inbox, struct store_jsonl **ret_file);
 void store_jsonl_free(struct store_jsonl *file);
@@ -204,12 +204,12 @@ int store_mark_email(struct store *store, uint32_t email, bool is_valid, struct 
  * answered yet; if `address` is NULL, the address of the only inbox. If the address is unknown, lists the
  * inboxes again, since the inbox may be new (waits for the network, 5 s, while online). The caller frees
  * *ret_address. Return: 0; -EADDRNOTAVAIL when there is no such inbox, or `address` is NULL and there is not
- * exactly one; -ENOMEM. */
+ * exactly one. */
 int store_find_sender(struct store *store, const char *address, char **ret_address);
 
 /* Finds the email with a Message-ID (without brackets) in the inbox with the address `from`. Only emails
  * whose content was fetched are found. Waits for the disk. The caller frees *ret_email_id.
- * Return: 0; -ENOENT when there is none; -EXDEV when only other inboxes have it; -ENOMEM; another -errno when
+ * Return: 0; -ENOENT when there is none; -EXDEV when only other inboxes have it; another -errno when
  * the cache cannot be read. */
 int store_find_by_message_id(struct store *store, const char *message_id, const char *from,
                              char **ret_email_id);

@@ -848,9 +848,7 @@ static void *run_thread(void *argument)
 
 struct sync *sync_new(struct store *store)
 {
-    struct sync *sync = calloc(1, sizeof(*sync));
-    if (sync == NULL)
-        return NULL;
+    struct sync *sync = g_new(struct sync, 1);
     *sync = (struct sync){
         .store = store,
         .clock = store->index.clock,
@@ -934,9 +932,7 @@ void sync_request(struct sync *sync, uint32_t inbox, enum sync_depth depth)
             (waiting->inbox == inbox || waiting->inbox == SYNC_ALL))
             return;
     }
-    struct sync_request *request = malloc(sizeof(*request));
-    if (request == NULL)
-        return; /* the next poll lists the mail */
+    struct sync_request *request = g_new(struct sync_request, 1);
     *request = (struct sync_request){.inbox = inbox, .depth = depth};
     g_queue_push_tail(&sync->waiting, request);
     pthread_cond_broadcast(&sync->changed);

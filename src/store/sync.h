@@ -37,7 +37,6 @@ enum sync_depth {
 
 struct sync;
 
-/* Returns NULL when out of memory. */
 struct sync *sync_new(struct store *store);
 /* Call sync_stop() first. NULL-safe. */
 void sync_free(struct sync *sync);

@@ -19,8 +19,8 @@ static void check_edit(const struct inbox_record *record, const uint8_t *edited,
         return;
     }
     _cleanup_json_ json_t *object = json_loads(request, JSON_REJECT_DUPLICATES | JSON_ALLOW_NUL, NULL);
-    _cleanup_free_ char *id = NULL;
-    FUZZ_CHECK(json_value_read_id(json_object_get(object, "id"), &id) == 0 && strcmp(id, record->id) == 0);
+    _cleanup_free_ char *id = json_value_read_id(json_object_get(object, "id"));
+    FUZZ_CHECK(id != NULL && strcmp(id, record->id) == 0);
     FUZZ_CHECK(json_object_get(object, "webhook_secret") == NULL);
 }
 
