@@ -299,8 +299,7 @@ static void scan_item(const char *text, struct list_item *ret)
  * an "@" outside quotes. Returns the number of words. */
 static unsigned int read_phrase(const char *start, const char *end, GString *text, bool *ret_has_at)
 {
-    bool is_after_gap = false;
-    bool is_after_word = false;
+    bool is_after_gap = true;
     unsigned int words = 0;
     *ret_has_at = false;
     for (const char *c = start; c < end;) {
@@ -312,12 +311,11 @@ static unsigned int read_phrase(const char *start, const char *end, GString *tex
         }
         if (is_after_gap && words > 0)
             g_string_append_c(text, ' ');
-        words += is_after_gap || !is_after_word;
+        words += is_after_gap;
         c = skip_token(c);
         g_string_append_len(text, token, c - token);
         *ret_has_at = *ret_has_at || *token == '@';
         is_after_gap = false;
-        is_after_word = true;
     }
     return words;
 }

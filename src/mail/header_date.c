@@ -16,44 +16,41 @@ enum {
     HEADER_DATE_MAX_BYTES = 998 /* the longest line of RFC 5322; GMime needs memory of many times this size */
 };
 
-enum time_group {
-    GROUP_HOUR = 1,
-    GROUP_MINUTE,
-    GROUP_SECOND,
-    GROUP_HALF, /* of the day: AM or PM */
-    GROUP_SIGN, /* of the offset, like the two groups below */
-    GROUP_OFFSET_HOURS,
-    GROUP_OFFSET_MINUTES,
-};
-
 /* Matches "10:14", "T10:14:36.123+0100", "10 : 14 : 36 PM GMT+1". Fractions of a second are ignored. A zone
- * without an offset, such as "EST", is not part of the match. The empty group at the end has GLib list all
- * groups before it. */
+ * without an offset, such as "EST", is not part of the match. */
 static const char time_pattern[] =
-    "(?:(?<=[0-9])T|(?<![0-9]))([0-9]{1,2}) ?: ?([0-9]{1,2})(?: ?: ?([0-9]{1,2})(?:[.,][0-9]+)?)? ?(AM|PM)?"
-    "(?: ?(?:GMT|UTC?)? ?([+-])([0-9]{1,2}?):?([0-9]{2})?(?![0-9]))?()";
+    "(?:(?<=[0-9])T|(?<![0-9]))(?<hour>[0-9]{1,2}) ?: ?(?<minute>[0-9]{1,2})"
+    "(?: ?: ?(?<second>[0-9]{1,2})(?:[.,][0-9]+)?)? ?(?<half>AM|PM)?"
+    "(?: ?(?:GMT|UTC?)? ?(?<sign>[+-])(?<offset_hours>[0-9]{1,2}?):?(?<offset_minutes>[0-9]{2})?(?![0-9]))?";
 
 static void *compile_time_pattern(void *unused)
 {
     return g_regex_new(time_pattern, G_REGEX_CASELESS | G_REGEX_RAW, 0, NULL);
 }
 
-/* Reads the time of day in UTC, in milliseconds. `groups` are "" if they are missing. */
-static bool read_time(char *const *groups, int64_t *ret_ms)
+/* Returns 0 for a group that is missing. */
+static int64_t read_number(const GMatchInfo *match, const char *group)
 {
-    int64_t hour = g_ascii_strtoll(groups[GROUP_HOUR], NULL, 10);
-    int64_t minute = g_ascii_strtoll(groups[GROUP_MINUTE], NULL, 10);
-    int64_t second = g_ascii_strtoll(groups[GROUP_SECOND], NULL, 10);
-    int64_t offset_hours = g_ascii_strtoll(groups[GROUP_OFFSET_HOURS], NULL, 10);
-    int64_t offset_minutes = g_ascii_strtoll(groups[GROUP_OFFSET_MINUTES], NULL, 10);
+    g_autofree char *digits = g_match_info_fetch_named(match, group);
+    return digits != NULL ? g_ascii_strtoll(digits, NULL, 10) : 0;
+}
+
+/* Reads the time of day in UTC, in milliseconds. */
+static bool read_time(const GMatchInfo *match, int64_t *ret_ms)
+{
+    int64_t hour = read_number(match, "hour");
+    int64_t minute = read_number(match, "minute");
+    int64_t second = read_number(match, "second");
+    int64_t offset_hours = read_number(match, "offset_hours");
+    int64_t offset_minutes = read_number(match, "offset_minutes");
+    g_autofree char *half = g_match_info_fetch_named(match, "half");
+    g_autofree char *sign = g_match_info_fetch_named(match, "sign");
     if (hour > 23 || minute > 59 || second > 60 || offset_hours > 23 || offset_minutes > 59)
         return false;
-    if (g_ascii_strcasecmp(groups[GROUP_HALF], "AM") == 0 && hour >= 12)
-        hour -= 12;
-    else if (g_ascii_strcasecmp(groups[GROUP_HALF], "PM") == 0 && hour < 12)
-        hour += 12;
+    if (half != NULL && half[0] != '\0')
+        hour = hour % 12 + (g_ascii_toupper(half[0]) == 'P' ? 12 : 0);
     int64_t offset = (offset_hours * 60 + offset_minutes) * 60;
-    bool is_west = groups[GROUP_SIGN][0] == '-';
+    bool is_west = g_strcmp0(sign, "-") == 0;
     *ret_ms = ((hour * 60 + minute) * 60 + second + (is_west ? offset : -offset)) * 1000;
     return true;
 }
@@ -69,12 +66,11 @@ int header_date_parse(const char *value, size_t len, int64_t *ret_ms)
     g_autoptr(GMatchInfo) match = NULL;
     int64_t time_ms = 0;
     if (g_regex_match(pattern, date, 0, &match)) {
-        g_auto(GStrv) groups = g_match_info_fetch_all(match);
-        if (!read_time(groups, &time_ms))
+        if (!read_time(match, &time_ms))
             return -EBADMSG;
-        g_auto(GStrv) halves = g_strsplit(date, groups[0], 2);
+        char *day = g_regex_replace_literal(pattern, date, -1, 0, " 00:00:00 ", 0, NULL);
         g_free(date);
-        date = g_strjoinv(" 00:00:00 ", halves);
+        date = day;
     }
     GDateTime *midnight = g_mime_utils_header_decode_date(date);
     if (midnight == NULL)
