@@ -269,7 +269,7 @@ static const char *skip_brackets(const char *c)
 
 /* Scans from `c` to the end of the item. A quoted string or comment without an end takes the rest of the
  * text, so that malformed text takes linear time. */
-static void scan_rest_of_item(const char *c, struct list_item *item)
+static void scan_item(const char *c, struct list_item *item)
 {
     while (*c != '\0' && !is_separator(*c)) {
         bool is_opening = *c == '<' && item->opening == NULL;
@@ -287,12 +287,6 @@ static void scan_rest_of_item(const char *c, struct list_item *item)
         }
     }
     item->end = c;
-}
-
-static void scan_item(const char *text, struct list_item *ret)
-{
-    *ret = (struct list_item){.start = text};
-    scan_rest_of_item(text, ret);
 }
 
 /* Appends a name as it was written, with one blank in place of each gap. *ret_has_at is true if the name has
@@ -340,9 +334,8 @@ static char *read_comment(const char *start, const char *end)
 struct list_reading {
     struct address_list *list;
     const char *domain;  /* appended to an address without "@"; if NULL, such an address is refused */
-    const char *closing; /* the last ";" of the text; NULL if there is none */
+    const char *closing; /* the last ";" of the text, which may end a group; else the text's start */
     size_t left;         /* number of addresses and other items that the text may still have */
-    bool has_looked_for_closing;
     bool is_in_group;
 };
 
@@ -396,26 +389,13 @@ static int read_bare_item(struct list_reading *reading, const struct list_item *
     return append_found(reading, &address, name);
 }
 
-/* Returns true if a later ";" can end a group that begins with this item. */
-static bool has_closing_semicolon(struct list_reading *reading, const struct list_item *item)
-{
-    struct list_item later = *item;
-    while (!reading->has_looked_for_closing && *later.end != '\0') {
-        scan_item(later.end + 1, &later);
-        if (*later.end == ';')
-            reading->closing = later.end;
-    }
-    reading->has_looked_for_closing = true;
-    return reading->closing > item->end;
-}
-
 /* Takes "name:". A group must have a name, and cannot contain a group. */
 static bool begin_group(struct list_reading *reading, const struct list_item *item)
 {
     g_autoptr(GString) phrase = g_string_new(NULL);
     bool has_at = false;
     if (*item->end != ':' || item->is_damaged || reading->is_in_group || item->opening != NULL ||
-        !has_closing_semicolon(reading, item))
+        reading->closing <= item->end)
         return false;
     reading->is_in_group = read_phrase(item->start, item->end, phrase, &has_at) > 0 && !has_at;
     return reading->is_in_group;
@@ -427,7 +407,7 @@ static int read_item(struct list_reading *reading, struct list_item *item)
         return 0;
     item->is_damaged = item->is_damaged || *item->end == ':';
     while (*item->end == ':')
-        scan_rest_of_item(item->end + 1, item);
+        scan_item(item->end + 1, item);
     reading->is_in_group = reading->is_in_group && *item->end != ';';
     if (item->is_damaged)
         return -EBADMSG;
@@ -440,7 +420,10 @@ static int read_items(struct list_reading *reading, const char *text, GPtrArray 
     struct list_item item;
     size_t len_before = reading->list->len;
     int error = 0;
+    const char *closing = strrchr(text, ';');
+    reading->closing = closing != NULL ? closing : text;
     do {
+        item = (struct list_item){.start = text};
         scan_item(text, &item);
         error = read_item(reading, &item);
         if (error == -EBADMSG && others != NULL && reading->left > 0) {
