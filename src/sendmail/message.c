@@ -147,13 +147,15 @@ static int append_recipients(struct composition *message, const struct mime_fiel
     return status;
 }
 
-/* Returns true if the mount's sender must replace the address: it is no inbox, so that the service would
- * refuse it, and either it belongs to this machine or --rewrite-from was given. */
-static bool needs_rewriting(const struct composition *message, const char *address)
+/* Returns false if the mount's sender must replace the address: it has no domain; or it is no inbox, so that
+ * the service would refuse it, and either it belongs to this machine or --rewrite-from was given. */
+static bool is_usable_sender(const struct composition *message, const char *address)
 {
-    return message->names.mount >= 0 && !local_names_has_inbox(&message->names, address) &&
-           (message->invocation->rewrites_from ||
-            local_names_classify(&message->names, address) != HOST_OTHER);
+    const struct local_names *names = &message->names;
+    if (strcmp(strrchr(address, '@') + 1, NO_DOMAIN) == 0)
+        return false;
+    return names->mount < 0 || local_names_has_inbox(names, address) ||
+           (!message->invocation->rewrites_from && local_names_classify(names, address) == HOST_OTHER);
 }
 
 /* Reads the one address of a From or of -f. Returns false if the text is not one address. */
@@ -165,11 +167,6 @@ static bool parse_sender(const char *text, struct address_list *list)
     return false;
 }
 
-static bool has_domain(const char *address)
-{
-    return strcmp(strrchr(address, '@') + 1, NO_DOMAIN) != 0;
-}
-
 /* Returns true if the From is to be sent unchanged. Cron's "root (Cron Daemon)", which is not an address, and
  * mdadm's "root@box" are replaced; *ret_sender then has the From's address, if there is one. */
 static bool is_usable_from(const struct composition *message, const struct mime_field *field,
@@ -178,36 +175,31 @@ static bool is_usable_from(const struct composition *message, const struct mime_
     _cleanup_free_ char *value = g_strndup(field->value.bytes, field->value.len);
     _cleanup_addresses_ struct address_list several = {0};
     bool is_usable = parse_sender(value, ret_sender)
-                         ? has_domain(ret_sender->items[0].address) &&
-                               !needs_rewriting(message, ret_sender->items[0].address)
+                         ? is_usable_sender(message, ret_sender->items[0].address)
                          : address_list_parse(&several, value, NULL, NULL) == 0 && several.len > 1;
     if (is_usable)
         address_list_release(ret_sender);
     return is_usable;
 }
 
-/* Appends a From with the address of -f, and with the name of the replaced From (`from`, or NULL) or of -F.
- * Without a usable address in -f, appends no From: the mount then uses its own sender. Unless there is a
- * Reply-To, appends one, so that answers reach `from`; not if only this machine knows that address. */
-static void append_from(struct composition *message, const struct address *from, bool has_reply_to)
+/* Appends a From with the address of -f, and with the name of the replaced From or of -F. Without a usable
+ * address in -f, appends no From: the mount then uses its own sender. Unless there is a Reply-To, appends one
+ * with the address of the replaced From, if it has one that is known outside of this machine. */
+static void append_from(struct composition *message, const struct address_list *replaced, bool has_reply_to)
 {
     const struct invocation *invocation = message->invocation;
-    _cleanup_addresses_ struct address_list list = {0};
-    const char *sender = NULL;
-    if (invocation->sender != NULL && parse_sender(invocation->sender, &list) &&
-        has_domain(list.items[0].address) && !needs_rewriting(message, list.items[0].address)) {
-        const char *name = from != NULL && from->name != NULL ? from->name : invocation->name;
-        sender = list.items[0].address;
-        strbuf_append_str(message->draft, "From: ");
-        append_address(message->draft, name != NULL ? name : "", sender);
-        strbuf_append_char(message->draft, '\n');
+    const struct address *from = replaced->items; /* NULL without an address */
+    _cleanup_addresses_ struct address_list sender = {0};
+    bool has_sender = invocation->sender != NULL && parse_sender(invocation->sender, &sender) &&
+                      is_usable_sender(message, sender.items[0].address);
+    if (has_sender) {
+        free(sender.items[0].name);
+        sender.items[0].name = g_strdup(from != NULL && from->name != NULL ? from->name : invocation->name);
+        append_addresses(message->draft, "From", &sender, NULL);
     }
-    if (from == NULL || has_reply_to || local_names_classify(&message->names, from->address) == HOST_LOCAL ||
-        (sender != NULL && address_equals(from->address, sender)))
-        return;
-    strbuf_append_str(message->draft, "Reply-To: ");
-    append_address(message->draft, from->name, from->address);
-    strbuf_append_char(message->draft, '\n');
+    if (from != NULL && !has_reply_to && local_names_classify(&message->names, from->address) != HOST_LOCAL &&
+        !(has_sender && address_equals(from->address, sender.items[0].address)))
+        append_addresses(message->draft, "Reply-To", replaced, NULL);
 }
 
 static int append_header(struct composition *message)
@@ -241,7 +233,7 @@ static int append_header(struct composition *message)
         append_field(message->draft, &field);
     }
     if (!has_from)
-        append_from(message, from.len > 0 ? from.items : NULL, has_reply_to);
+        append_from(message, &from, has_reply_to);
     return EX_OK;
 }
 
