@@ -118,14 +118,9 @@ static const char *deliver(void *context, const struct smtp_message *message)
 
 /* ---------------------------------------------------------------- the conversation */
 
-enum line_end {
-    LINE_END_UNKNOWN, /* the first line is not complete yet */
-    LINE_END_CRLF,
-    LINE_END_LF,
-};
-
 struct input {
-    enum line_end line_end;
+    bool has_line; /* the first line is complete */
+    bool has_lf;   /* the first line ended with LF alone, so all other lines may */
     char previous; /* the byte received last */
 };
 
@@ -135,10 +130,10 @@ static void receive(struct input *input, struct smtp_session *session, const cha
     for (const char *newline; (newline = memchr(bytes, '\n', len)) != NULL;) {
         size_t line_len = (size_t)(newline - bytes);
         bool has_cr = (line_len > 0 ? newline[-1] : input->previous) == '\r';
-        if (input->line_end == LINE_END_UNKNOWN)
-            input->line_end = has_cr ? LINE_END_CRLF : LINE_END_LF;
+        input->has_lf = input->has_line ? input->has_lf : !has_cr;
+        input->has_line = true;
         smtp_session_receive(session, bytes, line_len);
-        if (!has_cr && input->line_end == LINE_END_LF)
+        if (!has_cr && input->has_lf)
             smtp_session_receive(session, "\r", 1);
         smtp_session_receive(session, "\n", 1);
         input->previous = '\n';
@@ -152,7 +147,7 @@ static void receive(struct input *input, struct smtp_session *session, const cha
 
 static int converse(struct smtp_session *session, struct strbuf *answers)
 {
-    struct input input = {LINE_END_UNKNOWN, '\0'};
+    struct input input = {0};
     char bytes[READ_BYTES];
     for (;;) {
         if (file_write_all(STDOUT_FILENO, strbuf_str(answers), answers->len) != 0)
