@@ -89,11 +89,10 @@ static const char usage[] =
     "  -f SENDER              deliver: who sent the message, where it does not say\n"
     "  --help, --version\n";
 
-static const char *const tiers[] = {
-    [SERVICE_TIER_NONE] = "none",
-    [SERVICE_TIER_FREE] = "free",
-    [SERVICE_TIER_PAID] = "paid",
-};
+static const struct {
+    const char *name;
+    int64_t daily_limit;
+} tiers[] = {{"none", 0}, {"free", 10}, {"paid", 1000}};
 
 static int report_usage_error(const char *what)
 {
@@ -173,12 +172,15 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
         arguments->config.domain = "inbox.localhost";
     if (arguments->sender != NULL && strcmp(arguments->sender, "<>") == 0)
         arguments->sender = "";
-    size_t tier = SERVICE_TIER_NONE;
-    while (arguments->tier != NULL && tier < ARRAY_LEN(tiers) && strcmp(tiers[tier], arguments->tier) != 0)
+    size_t tier = 0;
+    while (arguments->tier != NULL && tier < ARRAY_LEN(tiers) &&
+           strcmp(tiers[tier].name, arguments->tier) != 0)
         tier++;
-    arguments->config.tier = (enum service_tier)tier;
-    return status < 0 && tier == ARRAY_LEN(tiers) ? complain(EXIT_USAGE, "--tier must be free, paid or none")
-                                                  : status;
+    if (tier < ARRAY_LEN(tiers))
+        arguments->config.daily_limit = tiers[tier].daily_limit;
+    else if (status < 0)
+        return complain(EXIT_USAGE, "--tier must be free, paid or none");
+    return status;
 }
 
 /* ---------------------------------------------------------------- commands */
@@ -355,7 +357,7 @@ int main(int argc, char **argv)
     log_set_prefix("inboxd: ");
     process_forbid_core_files();
     struct arguments arguments = {
-        .config = {.doors = doors, .hosts = hosts, .tier = SERVICE_TIER_NONE},
+        .config = {.doors = doors, .hosts = hosts},
         .doors = doors,
         .hosts = hosts,
     };

@@ -211,7 +211,6 @@ static int open_local(const struct options *options, struct mail_account *accoun
         .doors = doors,
         .data_dir = data_dir,
         .domain = LOCAL_DOMAIN,
-        .tier = SERVICE_TIER_NONE,
         .is_alone = true,
     };
     _cleanup_free_ char *reason = NULL;

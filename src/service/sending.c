@@ -397,14 +397,13 @@ static int check_idempotency_key(struct connection *connection, const struct sub
 static int check_daily_limit(struct connection *turn, const struct service_context *context,
                              struct reply *reply)
 {
-    static const int64_t limits[] = {[SERVICE_TIER_FREE] = 10, [SERVICE_TIER_PAID] = 1000};
-    if (context->config.tier == SERVICE_TIER_NONE)
+    if (context->config.daily_limit == 0)
         return 0;
     int64_t now = clock_realtime_ms(clock_system());
     int64_t count = 0;
     int error = query_integers(turn, &count, 1, "SELECT count(*) FROM outbound WHERE date_ms >= ?", "i",
                                now - now % DAY_MS);
-    if (error != 0 || count < limits[context->config.tier])
+    if (error != 0 || count < context->config.daily_limit)
         return error;
     reply_error(reply, MHD_HTTP_TOO_MANY_REQUESTS, "The daily limit of emails sent is reached.");
     char seconds[32];

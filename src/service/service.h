@@ -8,16 +8,11 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "service/relay.h"
 #include "service/tls.h"
 #include "service/webhook.h"
-
-enum service_tier {
-    SERVICE_TIER_NONE, /* no daily limit */
-    SERVICE_TIER_FREE, /* at most 10 emails sent in a UTC day */
-    SERVICE_TIER_PAID, /* at most 1000 emails sent in a UTC day */
-};
 
 enum service_protocol {
     SERVICE_SMTP, /* a recipient without an inbox gets one (man/inboxd.8.scd) */
@@ -38,7 +33,7 @@ struct service_config {
     /* Names that clients may use for the service, besides its addresses, loopback names and the domain. NULL
      * ends the array. NULL for none. */
     const char *const *hosts;
-    enum service_tier tier;
+    int64_t daily_limit; /* emails sent in a UTC day; 0 for no limit */
     struct relay_config relay;
     struct webhook_config webhook;
     struct tls_config tls; /* for SMTP and LMTP */

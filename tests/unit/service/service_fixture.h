@@ -50,10 +50,9 @@ static inline void fixture_start_with(struct fixture *fixture, const struct serv
     fixture->client = (struct http_client){service_address(fixture->service, 0), fixture->key};
 }
 
-static inline void fixture_start(struct fixture *fixture, enum service_tier tier)
+static inline void fixture_start(struct fixture *fixture)
 {
-    struct service_config config = fixture_config(fixture);
-    config.tier = tier;
+    const struct service_config config = fixture_config(fixture);
     fixture_start_with(fixture, &config);
 }
 
@@ -78,18 +77,21 @@ static inline void fixture_remove(struct fixture *fixture)
     temp_dir_release(&fixture->dir);
 }
 
-static inline int fixture_set_up_tier(void **state, enum service_tier tier)
+/* `daily_limit`: see struct service_config. */
+static inline int fixture_set_up_limited(void **state, int64_t daily_limit)
 {
     struct fixture *fixture = malloc(sizeof(*fixture));
     fixture_make_dir(fixture);
-    fixture_start(fixture, tier);
+    struct service_config config = fixture_config(fixture);
+    config.daily_limit = daily_limit;
+    fixture_start_with(fixture, &config);
     *state = fixture;
     return 0;
 }
 
 static inline int fixture_set_up(void **state)
 {
-    return fixture_set_up_tier(state, SERVICE_TIER_NONE);
+    return fixture_set_up_limited(state, 0);
 }
 
 static inline int fixture_tear_down(void **state)

@@ -195,7 +195,7 @@ TEST_WITH(an_update_from_0_2_moves_text_attachments_into_the_bodies, fixture_set
     deliver(fixture, BOB, raw);
     fixture_stop(fixture);
     run_sql(fixture, old);
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     json_t *content = newest_content(fixture, bob);
     assert_string_equal("Look:\nYour code is 123456", text_of(content, "plain_text"));
     assert_int_equal(2, json_array_size(json_object_get(content, "attachments")));

@@ -45,7 +45,7 @@ TEST(the_first_key_is_synced)
     struct fixture fixture;
     fixture_make_dir(&fixture);
     disk_forget_syncs();
-    fixture_start(&fixture, SERVICE_TIER_NONE);
+    fixture_start(&fixture);
     disk_assert_synced("/api-key.new");
     disk_assert_synced("/data");
     fixture_remove(&fixture);

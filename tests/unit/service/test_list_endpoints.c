@@ -166,7 +166,7 @@ TEST_WITH(an_unchanged_list_is_not_sent_again, fixture_set_up, fixture_tear_down
     free(other);
 
     fixture_stop(fixture);
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     free(etag_of(fixture, targets[0], before[0], 304));
 
     free(send_message(fixture, message_to(ANN, BOB, "New")));
@@ -204,7 +204,7 @@ TEST_WITH(a_list_cut_by_an_error_does_not_end_like_a_complete_list, fixture_set_
                      "CREATE VIEW emails AS SELECT seq, id, inbox, message, from_address, is_valid,"
                      " CASE WHEN seq = 3 THEN abs(-9223372036854775807 - is_valid) ELSE record END"
                      " AS record FROM kept");
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
 
     _cleanup_strbuf_ struct strbuf answer = STRBUF_INIT(4000000);
     char buffer[4096];

@@ -203,7 +203,7 @@ TEST_WITH(a_missing_index_is_built_from_the_stored_messages, fixture_set_up, fix
     fixture_stop(fixture);
     run_sql(fixture, "DROP TABLE trigrams; DELETE FROM settings WHERE name = 'indexed';"
                      "ALTER TABLE outgoing ADD failure; PRAGMA user_version = 5");
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     await_index(fixture);
     check_all_terms(fixture);
 }

@@ -929,7 +929,7 @@ static void assert_refused(const struct fixture *fixture)
 
 static int set_up_free(void **state)
 {
-    return fixture_set_up_tier(state, SERVICE_TIER_FREE);
+    return fixture_set_up_limited(state, 10);
 }
 
 TEST_WITH(the_free_tier_sends_ten_emails_a_day, set_up_free, fixture_tear_down)
@@ -949,7 +949,7 @@ TEST_WITH(the_free_tier_sends_ten_emails_a_day, set_up_free, fixture_tear_down)
 
 static int set_up_paid(void **state)
 {
-    return fixture_set_up_tier(state, SERVICE_TIER_PAID);
+    return fixture_set_up_limited(state, 1000);
 }
 
 TEST_WITH(the_paid_tier_sends_a_thousand_emails_a_day, set_up_paid, fixture_tear_down)

@@ -443,7 +443,7 @@ TEST_WITH(a_thousand_open_files_do_not_prevent_connections, fixture_set_up, fixt
         files[i] = open("/dev/null", O_RDONLY | O_CLOEXEC);
     assert_int_equal(200, status_with_key(fixture, fixture->key));
     fixture_stop(fixture);
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     assert_int_equal(200, status_with_key(fixture, fixture->key));
     for (size_t i = 0; i < ARRAY_LEN(files); i++)
         close(files[i]);

@@ -42,7 +42,7 @@ TEST_WITH(only_the_owner_can_read_the_data, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
     mode_t before = umask(0);
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     assert_mode(fixture, ".", 0700);
     assert_mode(fixture, "api-key", 0600);
     assert_mode(fixture, "inbox.sqlite3", 0600);
@@ -70,7 +70,7 @@ static int try_start(const struct fixture *fixture, const char *listen_text)
 TEST_WITH(a_second_service_on_the_same_data_is_refused, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     assert_int_equal(-EBUSY, try_start(fixture, "127.0.0.1:0"));
     fixture_stop(fixture);
     assert_int_equal(0, try_start(fixture, "127.0.0.1:0"));
@@ -168,7 +168,7 @@ TEST_WITH(an_incomplete_first_key_is_replaced, set_up_dir, fixture_tear_down)
         int dir_fd = file_open_dir(AT_FDCWD, fixture->data_dir);
         assert_int_equal(0, file_replace_at(dir_fd, "api-key", torn[i], strlen(torn[i]), 0600));
         close(dir_fd);
-        fixture_start(fixture, SERVICE_TIER_NONE);
+        fixture_start(fixture);
         assert_int_equal(0, count_of(fixture, "/api/v1/inbox"));
         fixture_remove(fixture);
         fixture_make_dir(fixture);
@@ -184,7 +184,7 @@ TEST_WITH(a_first_key_that_ends_with_crlf_is_accepted, set_up_dir, fixture_tear_
     snprintf(line, sizeof(line), "%s\r\n", key);
     assert_int_equal(0, file_replace_at(dir_fd, "api-key", line, strlen(line), 0600));
     close(dir_fd);
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     assert_string_equal(key, fixture->key);
     assert_int_equal(0, count_of(fixture, "/api/v1/inbox"));
     fixture_stop(fixture);
@@ -207,7 +207,7 @@ TEST_WITH(keys_can_be_added_and_revoked_while_a_service_runs, set_up_dir, fixtur
     struct fixture *fixture = *state;
     struct database *database = NULL;
     assert_int_equal(-ENOENT, tables_open_existing(fixture->data_dir, &database));
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     assert_int_equal(0, tables_open_existing(fixture->data_dir, &database));
     char key[128];
     run_key_command(keys_add, database, key, sizeof(key));
@@ -236,7 +236,7 @@ TEST_WITH(keys_can_be_added_and_revoked_while_a_service_runs, set_up_dir, fixtur
 TEST_WITH(data_and_keys_survive_a_restart, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     char *before = strdup(fixture->key);
     free(create_inbox(fixture, ANN, NULL));
     char *file = upload(fixture, "a", "text/plain", "x", 1, 200);
@@ -245,7 +245,7 @@ TEST_WITH(data_and_keys_survive_a_restart, set_up_dir, fixture_tear_down)
     json_object_set_new(request, "attachment_ids", json_pack("[s]", file));
     char *sent = send_message(fixture, json_incref(request));
     fixture_stop(fixture);
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     assert_string_equal(before, fixture->key);
     char *again = send_message(fixture, json_incref(request));
     assert_string_equal(sent, again);
@@ -291,7 +291,7 @@ TEST_WITH(a_service_alone_on_its_data_maps_no_file, set_up_dir, fixture_tear_dow
 TEST_WITH(data_of_a_newer_version_is_refused, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     fixture_stop(fixture);
     run_sql(fixture, "PRAGMA user_version = 999");
     assert_int_equal(-EPROTO, try_start(fixture, "127.0.0.1:0"));
@@ -342,7 +342,7 @@ TEST_WITH(a_killed_service_keeps_every_answered_change, set_up_dir, fixture_tear
         kill(child, SIGKILL);
         assert_int_equal(child, waitpid(child, NULL, 0));
     }
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     assert_int_equal(15, count_of(fixture, "/api/v1/email?search_term=survivor"));
     assert_int_equal(15, count_of(fixture, "/api/v1/email/outbound"));
 }
@@ -366,7 +366,7 @@ TEST_WITH(unparsable_requests_do_not_crash_a_service_that_ends, set_up_dir, fixt
         assert_int_equal(0, pthread_create(&busy[i], NULL, keep_a_cpu_busy, &is_over));
     for (int round = 0; round < 50; round++) {
         int fds[20];
-        fixture_start(fixture, SERVICE_TIER_NONE);
+        fixture_start(fixture);
         for (size_t i = 0; i < ARRAY_LEN(fds); i++) {
             fds[i] = http_client_connect(&fixture->client);
             assert_true(write(fds[i], request, strlen(request)) > 0);
@@ -395,7 +395,7 @@ static unsigned int count_descriptors(void)
 TEST_WITH(no_request_leaves_a_descriptor_open, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     free(create_inbox(fixture, ANN, NULL));
     unsigned int before = count_descriptors();
     char *bytes = calloc(1, 300000);
@@ -417,11 +417,11 @@ TEST_WITH(no_request_leaves_a_descriptor_open, set_up_dir, fixture_tear_down)
 TEST_WITH(no_read_transaction_stays_open, set_up_dir, fixture_tear_down)
 {
     struct fixture *fixture = *state;
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     free(create_inbox(fixture, ANN, NULL));
     free(upload(fixture, "a.txt", "text/plain", "bytes", 5, 200));
     fixture_stop(fixture);
-    fixture_start(fixture, SERVICE_TIER_NONE);
+    fixture_start(fixture);
     free(send_message(fixture, message_to(ANN, ANN, "Written after the start")));
     assert_int_equal(2, count_of(fixture, "/api/v1/email"));
     assert_int_equal(1, count_of(fixture, "/api/v1/email/outbound"));
