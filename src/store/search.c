@@ -244,19 +244,14 @@ static int take_record(void *context, struct email_record *record)
     return 0;
 }
 
-static int ignore_record(void *context, struct email_record *record)
-{
-    (void)context, (void)record;
-    return 0;
-}
-
+/* Adds the hits of the service to the groups search->taking (0 for none). */
 static enum service_outcome list_from_service(struct search *search, const struct email_query *query,
-                                              email_sink sink, unsigned int *ret_count)
+                                              unsigned int *ret_count)
 {
     struct mail_service *service = search->store->service;
     struct service_result result;
     *ret_count = 0;
-    service->ops->list_emails(service, query, sink, search, search->cancel, ret_count, &result);
+    service->ops->list_emails(service, query, take_record, search, search->cancel, ret_count, &result);
     contact_report(&search->store->contact, &result);
     enum service_outcome outcome = result.outcome;
     service_result_release(&result);
@@ -270,7 +265,8 @@ static bool test_ability(struct search *search, bool *ret_can_search)
     unsigned int count;
     random_hex(term, 16);
     const struct email_query query = {.limit = 1, .search_term = term};
-    enum service_outcome outcome = list_from_service(search, &query, ignore_record, &count);
+    search->taking = 0;
+    enum service_outcome outcome = list_from_service(search, &query, &count);
     *ret_can_search = outcome == SERVICE_OK && count == 0;
     /* A count above zero proves that the service answered, even if the answer was cut off. */
     return outcome == SERVICE_OK || outcome == SERVICE_REJECTED || outcome == SERVICE_ABSENT || count > 0;
@@ -350,10 +346,10 @@ static bool request_word(struct search *search, const char *inbox_id, const stru
     struct email_query query = {.inbox_id = inbox_id, .limit = STORE_SEARCH_MAX, .search_term = word->text};
     unsigned int count;
     search->taking = word->group;
-    enum service_outcome outcome = list_from_service(search, &query, take_record, &count);
+    enum service_outcome outcome = list_from_service(search, &query, &count);
     if (outcome == SERVICE_REJECTED) {
         query.limit = LIMIT_AFTER_REFUSAL;
-        outcome = list_from_service(search, &query, take_record, &count);
+        outcome = list_from_service(search, &query, &count);
     }
     if (count >= query.limit) {
         search->open |= word->group;

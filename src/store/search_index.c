@@ -28,9 +28,7 @@ int search_index_add_pending(struct connection *connection, uint32_t email)
 
 int search_index_remove(struct connection *connection, uint32_t email)
 {
-    int error = query_execute(connection, "DELETE FROM search_pending WHERE number = ?", "i", (int64_t)email);
-    return error != 0 ? error
-                      : query_execute(connection, "DELETE FROM search WHERE rowid = ?", "i", (int64_t)email);
+    return query_execute(connection, "DELETE FROM search WHERE rowid = ?", "i", (int64_t)email);
 }
 
 int search_index_add_pending_content(struct connection *connection, uint32_t email,

@@ -25,7 +25,8 @@ enum {
 /* Adds, in a turn, an email whose record is new or changed. Return: 0; -errno of SQLite. */
 int search_index_add_pending(struct connection *connection, uint32_t email);
 
-/* Removes an email from the index, in a turn. Return: 0; -errno of SQLite. */
+/* Removes an email, whose record is deleted, from the index, in a turn. An email that is pending without a
+ * record is not indexed. Return: 0; -errno of SQLite. */
 int search_index_remove(struct connection *connection, uint32_t email);
 
 /* Adds, in a turn, an email with its body and the names of its attachments, unless the index has them.
