@@ -152,14 +152,13 @@ static int read_folder(struct content_cache *content)
     _cleanup_closedir_ DIR *dir = file_opendirat(content->dir_fd, ".");
     const struct dirent *item;
     while (error == 0 && dir != NULL && (item = readdir(dir)) != NULL) {
-        int64_t is_known = 0;
-        char *end;
-        long long number = strtoll(item->d_name, &end, 10);
-        if (*end == '\0')
-            error = query_integers(reader, &is_known, 1,
-                                   "SELECT EXISTS (SELECT 1 FROM parts WHERE number = ? AND is_file)", "i",
-                                   (int64_t)number);
-        if (error == 0 && item->d_name[0] != '.' && is_known == 0)
+        int64_t is_known;
+        if (item->d_name[0] == '.')
+            continue;
+        error = query_integers(reader, &is_known, 1,
+                               "SELECT EXISTS (SELECT 1 FROM parts WHERE number = ? AND is_file)", "i",
+                               (int64_t)strtoll(item->d_name, NULL, 10));
+        if (error == 0 && is_known == 0)
             unlinkat(content->dir_fd, item->d_name, 0);
     }
     return cache_report_error(content->cache, error);
