@@ -157,13 +157,6 @@ void contact_check(struct contact *contact, struct mail_service *service, struct
 
 /* ---------------------------------------------------------------- the first contact */
 
-struct first_contact {
-    struct mail_service *service;
-    GArray *inboxes; /* struct inbox_record; they are checked before the index changes */
-    bool is_listed;  /* `inboxes` is complete */
-    struct service_result result;
-};
-
 static void release_record(gpointer record)
 {
     inbox_record_release(record);
@@ -176,14 +169,17 @@ static int take_inbox(void *context, struct inbox_record *record)
     return 0;
 }
 
-static void list_inboxes_first(struct first_contact *first, struct cancel *cancel)
+/* Lists the inboxes, before the index changes. If the service does not list inboxes, lists one email, and
+ * returns false. */
+static bool list_inboxes_first(struct mail_service *service, GArray *ret_inboxes, struct cancel *cancel,
+                               struct service_result *ret)
 {
-    first->service->ops->list_inboxes(first->service, take_inbox, first->inboxes, cancel, &first->result);
-    first->is_listed = first->result.outcome == SERVICE_OK;
-    if (first->result.outcome != SERVICE_ABSENT && first->result.outcome != SERVICE_REJECTED)
-        return;
-    service_result_release(&first->result);
-    list_one_email(first->service, cancel, &first->result);
+    service->ops->list_inboxes(service, take_inbox, ret_inboxes, cancel, ret);
+    if (ret->outcome != SERVICE_ABSENT && ret->outcome != SERVICE_REJECTED)
+        return ret->outcome == SERVICE_OK;
+    service_result_release(ret);
+    list_one_email(service, cancel, ret);
+    return false;
 }
 
 /* The service never deletes inboxes, so an account that has none of the cached inboxes is another account. */
@@ -200,21 +196,8 @@ static bool is_foreign(struct store *store, const GArray *inboxes)
     return known > (index_find_inbox_of_no_name(index) == NUMBER_NONE ? 0 : 1);
 }
 
-/* Evaluates the first answer. Return: as store_first_contact(). */
-static int use_first_answer(struct store *store, const struct first_contact *first, char **ret_reason)
+static int take_first_inboxes(struct store *store, const GArray *inboxes, char **ret_reason)
 {
-    const struct service_result *result = &first->result;
-    const GArray *inboxes = first->inboxes;
-    if (result->outcome == SERVICE_UNAUTHORIZED)
-        return reason_give(ret_reason, -EACCES, "the service does not let this key in: %s",
-                           result_reason(result));
-    if (result->outcome != SERVICE_OK) {
-        contact_report_offline(&store->contact, result_reason(result));
-        return reason_give(ret_reason, -EHOSTUNREACH, "%s", result_reason(result));
-    }
-    report_online(&store->contact);
-    if (!first->is_listed)
-        return 0;
     if (!store->adopt_state && is_foreign(store, inboxes))
         return reason_give(
             ret_reason, -ESTALE,
@@ -235,16 +218,25 @@ static int use_first_answer(struct store *store, const struct first_contact *fir
 
 int store_first_contact(struct store *store, struct cancel *cancel, char **ret_reason)
 {
-    struct first_contact first = {.service = store->service,
-                                  .inboxes = g_array_new(false, false, sizeof(struct inbox_record)),
-                                  .result = {.retry_after_ms = -1}};
     struct clock *clock = store->index.clock;
     struct cancel bounded = {
         .clock = clock, .until_ms = clock_monotonic_ms(clock) + FIRST_CONTACT_TIMEOUT_MS, .parent = cancel};
-    g_array_set_clear_func(first.inboxes, release_record);
-    list_inboxes_first(&first, &bounded);
-    int error = use_first_answer(store, &first, ret_reason);
-    g_array_unref(first.inboxes);
-    service_result_release(&first.result);
+    struct service_result result;
+    int error;
+    GArray *inboxes = g_array_new(false, false, sizeof(struct inbox_record));
+    g_array_set_clear_func(inboxes, release_record);
+    bool is_listed = list_inboxes_first(store->service, inboxes, &bounded, &result);
+    if (result.outcome == SERVICE_UNAUTHORIZED) {
+        error = reason_give(ret_reason, -EACCES, "the service does not let this key in: %s",
+                            result_reason(&result));
+    } else if (result.outcome != SERVICE_OK) {
+        contact_report_offline(&store->contact, result_reason(&result));
+        error = reason_give(ret_reason, -EHOSTUNREACH, "%s", result_reason(&result));
+    } else {
+        report_online(&store->contact);
+        error = is_listed ? take_first_inboxes(store, inboxes, ret_reason) : 0;
+    }
+    g_array_unref(inboxes);
+    service_result_release(&result);
     return error;
 }
