@@ -146,9 +146,7 @@ static int open_connection(struct database *database, const char *pragma, struct
         FLAGS = SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW
     };
     const struct database_format *format = database->format;
-    struct connection *connection = calloc(1, sizeof(*connection));
-    if (connection == NULL)
-        return -ENOMEM;
+    struct connection *connection = g_new0(struct connection, 1);
     sqlite3 **db = &connection->db;
     int result = sqlite3_open_v2(database->path, db, FLAGS, database->vfs);
     int error = query_error_on(*db, result);
@@ -207,9 +205,7 @@ int database_open(int dir_fd, const struct database_format *format, enum databas
     /* SQLite counts its memory under one lock for all connections: with this lock, 32 readers of the service
      * had 0.6 to 0.9 times the throughput of 8. After the first call, this has no effect. */
     (void)sqlite3_config(SQLITE_CONFIG_MEMSTATUS, 0);
-    _cleanup_(cleanup_database_free) struct database *database = calloc(1, sizeof(*database));
-    if (database == NULL)
-        return -ENOMEM;
+    _cleanup_(cleanup_database_free) struct database *database = g_new0(struct database, 1);
     database->format = format;
     database->vfs = sharing == DATABASE_ALONE ? "unix-excl" : NULL;
     pthread_mutex_init(&database->write_lock, NULL);

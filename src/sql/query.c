@@ -223,9 +223,7 @@ char *query_column_copy(sqlite3_stmt *row, int column, size_t *ret_len)
     /* sqlite3_column_blob() does not convert the value. It must be called before sqlite3_column_bytes(). */
     const void *bytes = sqlite3_column_blob(row, column);
     size_t len = (size_t)sqlite3_column_bytes(row, column);
-    char *copy = malloc(len + 1);
-    if (copy == NULL)
-        return NULL;
+    char *copy = g_malloc(len + 1);
     if (len > 0 && bytes != NULL)
         memcpy(copy, bytes, len);
     copy[len] = '\0';

@@ -66,8 +66,8 @@ int query_integers(struct connection *connection, int64_t *ret_values, size_t le
 /* Returns a column's text, borrowed until the next step; "" for an SQL NULL or when out of memory. */
 const char *query_column_text(sqlite3_stmt *row, int column);
 
-/* Returns a NUL-terminated copy of a text or blob column, which the caller frees; NULL for an SQL NULL or
- * when out of memory. `ret_len` may be NULL. */
+/* Returns a NUL-terminated copy of a text or blob column, which the caller frees; NULL for an SQL NULL.
+ * `ret_len` may be NULL. */
 char *query_column_copy(sqlite3_stmt *row, int column, size_t *ret_len);
 
 #endif

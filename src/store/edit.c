@@ -102,11 +102,9 @@ int store_create_inbox(struct store *store, const char *address, struct cancel *
     _cleanup_free_ char *request = NULL;
     _cleanup_free_ char *id = NULL;
     int error = inbox_request_create(address, &request);
-    if (error == -EINVAL)
+    if (error != 0)
         return refuse_edit(store, address, NULL, error, "not an email address that an inbox can have here",
                            ret_reason);
-    if (error != 0)
-        return error;
     if (index_has_address(&store->index, address))
         return reason_give(ret_reason, -EEXIST, "there is an inbox with this address already");
     error = request_upsert(store, request, cancel, &id, &result);

@@ -422,12 +422,11 @@ static void list_mail(struct sync_pass *pass, uint32_t inbox, enum sync_depth de
         index_set_quarantine_shown(index);
     if (is_complete || (depth == SYNC_COMPLETE && ret->outcome == SERVICE_OK))
         index_end_backfilling(index, inbox);
-    if (ret->outcome == SERVICE_OK && ret->error == 0 && state->max_listed != 0 &&
-        asprintf(&ret->detail,
-                 "the service lists no more than %u emails of %s at once, so some may be missing "
-                 "(every third complete sync asks for more)",
-                 state->max_listed, listing.name) < 0)
-        ret->detail = NULL;
+    if (ret->outcome == SERVICE_OK && ret->error == 0 && state->max_listed != 0)
+        ret->detail =
+            g_strdup_printf("the service lists no more than %u emails of %s at once, so some may be missing "
+                            "(every third complete sync asks for more)",
+                            state->max_listed, listing.name);
     email_batch_release(&listing.batch);
 }
 
@@ -453,15 +452,13 @@ static void report_result(struct sync_pass *pass, struct service_result *result)
 {
     const struct index *index = &pass->store->index;
     int error = result_errno_of_listing(result);
-    char *bound;
     if (result->outcome == SERVICE_OK && result->http_status == 0)
         return; /* no request was made, since the inbox is gone */
-    if (result->error == EDQUOT &&
-        asprintf(&bound,
-                 "no more is kept of one account than %zu emails, and %" PRIu64 " MB of their records",
-                 index->max.emails, index->max.bytes / 1000 / 1000) >= 0) {
+    if (result->error == EDQUOT) {
         free(result->detail);
-        result->detail = bound;
+        result->detail = g_strdup_printf("no more is kept of one account than %zu emails, and %" PRIu64
+                                         " MB of their records",
+                                         index->max.emails, index->max.bytes / 1000 / 1000);
     }
     pthread_mutex_lock(&pass->lock);
     pass->has_answer |= result_is_answer(result);
