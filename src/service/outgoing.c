@@ -229,22 +229,16 @@ static void *outgoing_thread(void *argument)
     return NULL;
 }
 
-static int declare(struct database *database, enum outgoing_kind kind, bool is_enabled)
+int outgoing_start(struct database *database, enum outgoing_kind kind, struct outgoing *outgoing)
 {
     struct connection *connection = NULL;
     int error = database_begin_write(database, &connection);
-    if (error != 0)
-        return error;
-    error = query_execute(connection,
-                          "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO UPDATE"
-                          " SET value = excluded.value WHERE value != excluded.value",
-                          "si", settings[kind], (int64_t)is_enabled);
-    return database_end_write(database, error);
-}
-
-int outgoing_start(struct database *database, enum outgoing_kind kind, struct outgoing *outgoing)
-{
-    int error = declare(database, kind, outgoing != NULL);
+    if (error == 0)
+        error = database_end_write(database,
+                                   query_execute(connection,
+                                                 "INSERT INTO settings VALUES (?, ?) ON CONFLICT DO UPDATE"
+                                                 " SET value = excluded.value WHERE value != excluded.value",
+                                                 "si", settings[kind], (int64_t)(outgoing != NULL)));
     if (error != 0 || outgoing == NULL)
         return error;
     if (curl_global_init(CURL_GLOBAL_DEFAULT) != CURLE_OK)

@@ -269,13 +269,12 @@ static bool exchange_receive(struct exchange *exchange, const char *bytes, size_
 {
     bool is_wanted = exchange->reply.status == 0 && exchange->route->body_type != NULL;
     if (is_wanted) {
-        int error = strbuf_append(&exchange->request.body, bytes, len);
-        if (error == 0 && atomic_fetch_add(&exchange->server->body_bytes, len) + len <= BODIES_MAX_BYTES)
-            return true;
-        if (error == -EMSGSIZE)
+        if (strbuf_append(&exchange->request.body, bytes, len) != 0)
             reply_too_large(exchange);
+        else if (atomic_fetch_add(&exchange->server->body_bytes, len) + len <= BODIES_MAX_BYTES)
+            return true;
         else
-            reply_failure(&exchange->reply, error != 0 ? error : -EBUSY);
+            reply_failure(&exchange->reply, -EBUSY);
         release_body(exchange);
     }
     exchange->discarded_bytes += len;

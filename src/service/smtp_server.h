@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * An SMTP or LMTP server: a thread for each connection passes bytes to its session (mail/smtp_session.h) and
- * sends the session's answers. The number of connections is bounded
- * (connections.h). A message is acknowledged when it is on the disk.
+ * sends the session's answers. The number of connections is bounded (connections.h). A message is
+ * acknowledged when it is on the disk.
  */
 #ifndef INBOXFS_SERVICE_SMTP_SERVER_H
 #define INBOXFS_SERVICE_SMTP_SERVER_H
