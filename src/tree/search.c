@@ -132,16 +132,10 @@ struct queries {
     unsigned int next_lister; /* modulo LISTERS_MAX: the element that the next process gets */
 };
 
-static void drop_found(struct query *query)
-{
-    if (query->found != NULL)
-        g_array_unref(TAKE_PTR(query->found));
-}
-
 static void free_query(gpointer data)
 {
     struct query *query = data;
-    drop_found(query);
+    g_clear_pointer(&query->found, g_array_unref);
     free(query->text);
     free(query);
 }
@@ -236,15 +230,10 @@ static int check_query(struct tree *tree, const char *name)
     return error;
 }
 
-static void fill_volatile(const struct tree *tree, uint64_t ino, mode_t mode, uint64_t size,
-                          int64_t changed_ms, struct tree_entry *ret)
-{
-    entry_fill_ms(tree, ino, mode, size, changed_ms, 0, ret);
-}
-
 static void fill_query(const struct tree *tree, const struct query *query, struct tree_entry *ret)
 {
-    fill_volatile(tree, node_ino(NODE_QUERY, query->number), S_IFDIR | 0700, 0, query->searched_real_ms, ret);
+    entry_fill_ms(tree, node_ino(NODE_QUERY, query->number), S_IFDIR | 0700, 0, query->searched_real_ms, 0,
+                  ret);
 }
 
 static int lookup_query(struct tree *tree, const struct tree_caller *caller, uint64_t parent,
@@ -306,7 +295,7 @@ static int search_locked(struct tree *tree, struct query *query, struct cancel *
     query->searches--;
     if (names != NULL) {
         size_t shown = 0;
-        drop_found(query);
+        g_clear_pointer(&query->found, g_array_unref);
         query->found = names;
         query->is_truncated = found.is_truncated;
         query->is_service_asked = found.is_service_asked;
@@ -314,9 +303,11 @@ static int search_locked(struct tree *tree, struct query *query, struct cancel *
         query->searched_real_ms = clock_realtime_ms(tree->config.clock);
         g_queue_remove(&queries->table, query);
         g_queue_push_head(&queries->table, query);
-        for (const GList *item = queries->table.head; item != NULL; item = item->next)
-            if (((struct query *)item->data)->found != NULL && ++shown > SEARCH_QUERIES_SHOWN)
-                drop_found(item->data);
+        for (const GList *item = queries->table.head; item != NULL; item = item->next) {
+            struct query *known = item->data;
+            if (known->found != NULL && ++shown > SEARCH_QUERIES_SHOWN)
+                g_clear_pointer(&known->found, g_array_unref);
+        }
     }
     store_search_release(&found);
     return error;
@@ -375,7 +366,7 @@ static int get_hit(struct tree *tree, const struct tree_caller *caller, uint64_t
     if (!store_get_email(tree->store, (uint32_t)node_number(ino), &view) ||
         read_hit_link(tree, caller, ino, target, sizeof(target)) != 0)
         return -ENOENT;
-    fill_volatile(tree, ino, S_IFLNK | 0777, strlen(target), view.date_ms, ret);
+    entry_fill_ms(tree, ino, S_IFLNK | 0777, strlen(target), view.date_ms, 0, ret);
     return 0;
 }
 
@@ -424,7 +415,7 @@ static int get_record(struct tree *tree, const struct tree_caller *caller, uint6
     int64_t searched_ms;
     int error = format_record(tree, ino, &text, &len, &searched_ms);
     if (error == 0)
-        fill_volatile(tree, ino, S_IFREG | 0444, len, searched_ms, ret);
+        entry_fill_ms(tree, ino, S_IFREG | 0444, len, searched_ms, 0, ret);
     return error;
 }
 
@@ -444,7 +435,7 @@ const struct node_ops query_record_ops = {.get = get_record, .open = open_record
 static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                            const char *name, struct tree_entry *ret)
 {
-    GArray *names;
+    g_autoptr(GArray) names = NULL;
     uint64_t number = node_number(folder);
     bool is_record = strcmp(name, record_name) == 0;
     if (name[0] == '.' && !is_record)
@@ -452,10 +443,9 @@ static int lookup_in_query(struct tree *tree, const struct tree_caller *caller, 
     int error = get_answer(tree, caller, number, name, &names);
     if (error != 0)
         return error;
-    uint64_t hit = is_record ? 0 : find_name(names, name);
-    g_array_unref(names);
     if (is_record)
         return get_record(tree, caller, node_ino(NODE_QUERY_RECORD, number), ret);
+    uint64_t hit = find_name(names, name);
     return hit != 0 ? get_hit(tree, caller, hit, ret) : -ENOENT;
 }
 
