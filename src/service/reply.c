@@ -2,10 +2,10 @@
 #include "service/reply.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum {
@@ -29,11 +29,6 @@ void reply_add_header(struct reply *reply, const char *name, const char *value)
 
 /* ---------------------------------------------------------------- bodies in memory */
 
-struct body {
-    char *bytes;
-    size_t len;
-};
-
 /* This counter is global, because it bounds the memory of the whole process. */
 static atomic_size_t bytes_in_memory;
 
@@ -45,31 +40,23 @@ size_t reply_bytes_in_memory(void)
 /* libmicrohttpd calls this when it no longer needs the body. */
 static void free_body(void *context)
 {
-    struct body *body = context;
-    bytes_in_memory -= body->len;
-    free(body->bytes);
-    free(body);
+    GBytes *body = context;
+    bytes_in_memory -= g_bytes_get_size(body);
+    g_bytes_unref(body);
 }
 
 /* Takes ownership of `bytes`, which may be NULL. */
 static void set_body(struct reply *reply, unsigned int status, const char *content_type, char *bytes,
                      size_t len)
 {
+    GBytes *body = g_bytes_new_take(bytes, len);
+    bytes_in_memory += len;
     reply_release(reply);
     reply->status = status;
-    struct body *body = malloc(sizeof(*body));
-    struct MHD_Response *response =
-        body != NULL ? MHD_create_response_from_buffer_with_free_callback_cls(len, bytes, free_body, body)
-                     : NULL;
-    if (response == NULL) {
-        free(body);
-        free(bytes);
-        return;
-    }
-    *body = (struct body){bytes, len};
-    reply->response = response;
-    bytes_in_memory += len;
-    if (bytes != NULL)
+    reply->response = MHD_create_response_from_buffer_with_free_callback_cls(len, bytes, free_body, body);
+    if (reply->response == NULL)
+        free_body(body);
+    else if (bytes != NULL)
         reply_add_header(reply, MHD_HTTP_HEADER_CONTENT_TYPE, content_type);
 }
 
@@ -77,10 +64,9 @@ void reply_json(struct reply *reply, unsigned int status, json_t *value)
 {
     /* json_dumps() would double and copy its buffer until the text fits. */
     const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY;
-    size_t len = value != NULL ? json_dumpb(value, NULL, 0, flags) : 0;
-    char *text = len > 0 ? malloc(len) : NULL;
-    if (text != NULL)
-        json_dumpb(value, text, len, flags);
+    size_t len = json_dumpb(value, NULL, 0, flags);
+    char *text = len > 0 ? g_malloc(len) : NULL;
+    json_dumpb(value, text, len, flags);
     json_decref(value);
     if (text != NULL)
         set_body(reply, status, text_of_json, text, len);
