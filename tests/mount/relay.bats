@@ -288,6 +288,7 @@ TABLE
   wait_until 20 has_status old sent
   stop_other_side
   send old2 "$CAROL" "$DAN"
+  wait_until 20 has_attempts "$CAROL" 1 # an attempt under way would postpone the row by an hour
   change_waiting "attempts = 130, due_ms = 0"
   wait_until 30 has_status old2 failed
   wait_until 30 has_received "$ALICE" "Undelivered: old2" 2
