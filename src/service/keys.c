@@ -14,7 +14,6 @@
 #include "base/hash.h"
 #include "base/random.h"
 #include "base/secret_file.h"
-#include "mail/date.h"
 #include "service/service.h"
 #include "sql/query.h"
 
@@ -133,16 +132,13 @@ int keys_list(struct database *database, FILE *out)
     int error = database_begin_read(database, &connection);
     if (error == 0)
         error = query_begin(connection, &statement,
-                            "SELECT id, prefix, created_ms FROM api_keys WHERE revoked_ms IS NULL"
+                            "SELECT format('%s  %s...  %s', id, prefix, strftime('%Y-%m-%dT%H:%M:%fZ',"
+                            " created_ms / 1000.0, 'unixepoch')) FROM api_keys WHERE revoked_ms IS NULL"
                             " ORDER BY created_ms",
                             "");
     int step = error;
-    while (error == 0 && (step = query_step(statement.row)) > 0) {
-        char date[32];
-        date_format(sqlite3_column_int64(statement.row, 2), date);
-        fprintf(out, "%s  %s...  %s\n", query_column_text(statement.row, 0),
-                query_column_text(statement.row, 1), date);
-    }
+    while (error == 0 && (step = query_step(statement.row)) > 0)
+        fprintf(out, "%s\n", query_column_text(statement.row, 0));
     return step;
 }
 
