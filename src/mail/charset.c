@@ -56,6 +56,7 @@ static const struct charset {
     {"MACINTOSH", "macintosh csmacintosh mac xmacroman"},
     {"MAC-CYRILLIC", "xmaccyrillic xmacukrainian"},
     {"UTF-16", "utf16 unicode csunicode ucs2 iso10646ucs2"}, /* iconv reads its byte order mark */
+    {"HZ", "hzgb2312 hz"},                                   /* iconv lacks HZ */
 };
 
 static bool has_label(const char *labels, const char *label, size_t len)
@@ -187,9 +188,11 @@ bool charset_append_utf8(GString *text, const char *label, size_t label_len, con
     bool is_converted = name != NULL && !is_ascii && strcmp(name, "UTF-8") != 0;
     if (is_converted && append_converted(text, name, bytes, len, CHARSET_REFUSE))
         return true;
-    /* ISO 2022 writes characters as ASCII after ESC or SO, so damaged text passes for UTF-8. */
+    /* ISO 2022 and HZ (RFC 1843) write characters as ASCII after ESC, SO or "~{", so damaged text in these
+     * charsets passes for UTF-8. */
     if (damage == CHARSET_REFUSE && is_converted &&
-        (memchr(bytes, '\x1b', len) != NULL || memchr(bytes, '\x0e', len) != NULL))
+        (memchr(bytes, '\x1b', len) != NULL || memchr(bytes, '\x0e', len) != NULL ||
+         (strcmp(name, "HZ") == 0 && memmem(bytes, len, "~{", 2) != NULL)))
         return false;
     if (is_utf8(bytes, len)) {
         g_string_append_len(text, bytes, (gssize)len);

@@ -20,8 +20,8 @@ enum charset_damage {
 };
 
 /* Converts bytes to UTF-8 and appends them. Bytes that do not fit their charset, or whose label is unknown,
- * are appended unchanged if they are valid UTF-8. CHARSET_REFUSE also refuses damaged ISO 2022, whose bytes
- * are always valid UTF-8. Without a label (`label_len` is 0) and for US-ASCII, the bytes are read as
+ * are appended unchanged if they are valid UTF-8. CHARSET_REFUSE also refuses damaged ISO 2022 and HZ, whose
+ * bytes are always valid UTF-8. Without a label (`label_len` is 0) and for US-ASCII, the bytes are read as
  * UTF-8 if they are valid, else as windows-1252, in which all bytes are text. The label need not end at a
  * NUL. Returns false if the bytes are refused. */
 bool charset_append_utf8(GString *text, const char *label, size_t label_len, const char *bytes, size_t len,

@@ -85,6 +85,7 @@ TEST(utf8_under_a_wrong_label_is_unchanged)
 {
     check("iso-2022-jp", "\xc3\xa4", "\u00e4");
     check("no-such-charset-1", "\xc3\xa4", "\u00e4");
+    check("hz-gb-2312", "\xc3\xa4 ~!", "\u00e4 ~!");
     check("UTF-8//IGNORE", "\xc3\xa4", "\u00e4");
     check("a-label-that-is-longer-than-any-charset-has-one-1", "\xc3\xa4", "\u00e4");
 }
@@ -107,6 +108,7 @@ TEST(bytes_that_do_not_fit_their_charset_are_refused_or_replaced)
         {"gb2312", "\xd6\xd0\xff!", "\u4e2d\ufffd!"},
         {"shift_jis", "\x93\xfa\x93", "\u65e5\ufffd"},
         {"no-such-charset-1", "\xe4", "\u00e4"},
+        {"hz-gb-2312", "~{VPND~}", "~{VPND~}"},
         {"iso-2022-jp", "\x1b$B$3\x1b$", "\x1b$B$3\x1b$"},
         {"csiso2022kr-none", "\x0e=i", "\x0e=i"},
         {"internal",
