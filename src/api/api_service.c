@@ -866,9 +866,7 @@ static const struct mail_service_ops api_ops = {
 
 int api_service_new(const struct http_config *config, struct mail_service **ret_service)
 {
-    struct api_service *api = calloc(1, sizeof(*api));
-    if (api == NULL)
-        return -ENOMEM;
+    struct api_service *api = g_new0(struct api_service, 1);
     int error = http_client_new(config, &api->http);
     if (error != 0) {
         free(api);

@@ -12,7 +12,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/strbuf.h"
 #include "mail/reason.h"
 
 enum {
@@ -93,12 +92,12 @@ int base_url_check(const char *url, bool allow_http, char **ret_base, char **ret
             ret_reason, -EACCES,
             "plain HTTP to another host would show the key to everyone on the way; use https:// "
             "(or --allow-http)");
-    _cleanup_strbuf_ struct strbuf base = STRBUF_INIT(URL_MAX_BYTES + 16);
+    GString *base = g_string_new(NULL);
     g_autofree char *lower_host = g_ascii_strdown(host, -1);
-    strbuf_appendf(&base, strchr(host, ':') != NULL ? "%s://[%s]" : "%s://%s", scheme, lower_host);
+    g_string_append_printf(base, strchr(host, ':') != NULL ? "%s://[%s]" : "%s://%s", scheme, lower_host);
     if (port != -1 && port != (is_https ? 443 : 80))
-        strbuf_appendf(&base, ":%d", port);
-    strbuf_append(&base, path, base_path_len(path));
-    *ret_base = strbuf_take(&base, NULL);
-    return *ret_base != NULL ? 0 : reason_give(ret_reason, -ENOMEM, "out of memory");
+        g_string_append_printf(base, ":%d", port);
+    g_string_append_len(base, path, (gssize)base_path_len(path));
+    *ret_base = g_string_free(base, false);
+    return 0;
 }

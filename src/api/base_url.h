@@ -11,7 +11,7 @@
 
 /* Sets *ret_base to the normal form of the URL, or *ret_reason to a sentence; the caller frees both. Return:
  * 0; -EINVAL if the URL is not http(s), has credentials or a query, or is malformed; -EACCES if it is plain
- * HTTP to a host other than loopback, and `allow_http` is false; -ENOMEM. */
+ * HTTP to a host other than loopback, and `allow_http` is false. */
 int base_url_check(const char *url, bool allow_http, char **ret_base, char **ret_reason);
 
 #endif

@@ -198,7 +198,6 @@ static int add_list(const struct local_names *names, const struct source *source
     int error = address_list_parse(&list, source->text, NO_DOMAIN, &refused);
     int status = error == -EBADMSG    ? refuse_part(names, source, refused != NULL ? refused : "")
                  : error == -EMSGSIZE ? complain(EX_DATAERR, "too many recipients")
-                 : error != 0         ? complain(EX_TEMPFAIL, "out of memory")
                                       : EX_OK;
     for (size_t i = 0; i < list.len && status == EX_OK; i++)
         status = add_address(names, &list.items[i], source, recipients);
