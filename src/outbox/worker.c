@@ -225,10 +225,8 @@ static void *work(void *argument)
 
 int outbox_start(struct outbox *outbox)
 {
-    struct worker_threads *threads = calloc(1, sizeof(*threads));
+    struct worker_threads *threads = g_new0(struct worker_threads, 1);
     int error = 0;
-    if (threads == NULL)
-        return -ENOMEM;
     threads->outbox = outbox;
     LOCK_GUARD(&outbox->lock);
     outbox->threads = threads; /* outbox_stop() stops them even after an error */
