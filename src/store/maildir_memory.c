@@ -38,13 +38,6 @@ struct maildir_box {
     uint64_t synced;  /* `changes` before the last sync */
 };
 
-static guint hash_digest(gconstpointer digest)
-{
-    guint hash;
-    memcpy(&hash, digest, sizeof(hash));
-    return hash;
-}
-
 static gboolean digest_equals(gconstpointer one, gconstpointer other)
 {
     return memcmp(one, other, MAILDIR_DIGEST_BYTES) == 0;
@@ -58,7 +51,7 @@ static struct maildir_box *box_new(uint32_t number, uint32_t uidvalidity, const 
                                 .id = g_strdup(id),
                                 .mails = g_ptr_array_new_with_free_func(g_free),
                                 .by_email = g_hash_table_new(NULL, NULL),
-                                .by_digest = g_hash_table_new(hash_digest, digest_equals),
+                                .by_digest = g_hash_table_new(g_int64_hash, digest_equals),
                                 .changes = 1};
     return box;
 }
