@@ -63,9 +63,9 @@ static int on_progress(void *context, curl_off_t download_total, curl_off_t down
     return now >= attempt->give_up_ms;
 }
 
-static void init_transfer(struct attempt *attempt, struct cancel *cancel)
+static void init_transfer(struct attempt *attempt, struct outgoing *outgoing)
 {
-    attempt->cancel = cancel;
+    attempt->cancel = &outgoing->cancel;
     attempt->easy = curl_easy_init();
     if (attempt->easy == NULL)
         attempt->result = CURLE_OUT_OF_MEMORY;
@@ -76,6 +76,8 @@ static void init_transfer(struct attempt *attempt, struct cancel *cancel)
     ATTEMPT_SET(attempt, CURLOPT_NOSIGNAL, 1L);
     ATTEMPT_SET(attempt, CURLOPT_QUICK_EXIT, 1L);
     ATTEMPT_SET(attempt, CURLOPT_FORBID_REUSE, 1L);
+    ATTEMPT_SET(attempt, CURLOPT_CONNECTTIMEOUT, outgoing->connect_timeout_s);
+    ATTEMPT_SET(attempt, CURLOPT_TIMEOUT, outgoing->timeout_s);
     ATTEMPT_SET(attempt, CURLOPT_PREREQFUNCTION, on_ready);
     ATTEMPT_SET(attempt, CURLOPT_PREREQDATA, attempt);
     ATTEMPT_SET(attempt, CURLOPT_NOPROGRESS, 0L);
@@ -189,7 +191,7 @@ static void record_outcome(struct outgoing *outgoing, const struct attempt *atte
 static void make_attempt(struct outgoing *outgoing, struct attempt *attempt)
 {
     crash_point("outgoing_due");
-    init_transfer(attempt, &outgoing->cancel);
+    init_transfer(attempt, outgoing);
     int error = outgoing->make(outgoing, attempt);
     if (error != 0) {
         attempt->outcome = OUTGOING_LATER;

@@ -82,6 +82,8 @@ struct outgoing {
     enum outgoing_kind kind;
     bool has_one_target;  /* all rows go to one server; else each address has a target of its own */
     int64_t attempts_max; /* a row is given up after this number of failed attempts */
+    long connect_timeout_s;
+    long timeout_s; /* of the whole attempt */
 
     /* Makes one attempt, outside of any transaction, and sets its outcome. Ends soon after the cancel is set.
      * Return: 0; -errno if the email cannot be read, and the row is tried again later. */

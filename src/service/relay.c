@@ -111,8 +111,6 @@ static void send_message(struct relay *relay, struct relay_message *message)
     ATTEMPT_SET(attempt, CURLOPT_USE_SSL, relay->needs_tls ? (long)CURLUSESSL_ALL : (long)CURLUSESSL_NONE);
     if (relay->credentials != NULL)
         ATTEMPT_SET(attempt, CURLOPT_USERPWD, relay->credentials);
-    ATTEMPT_SET(attempt, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
-    ATTEMPT_SET(attempt, CURLOPT_TIMEOUT, (long)TIMEOUT_S);
     ATTEMPT_SET(attempt, CURLOPT_SERVER_RESPONSE_TIMEOUT, (long)ANSWER_TIMEOUT_S);
     ATTEMPT_SET(attempt, CURLOPT_MAIL_FROM, message->sender);
     ATTEMPT_SET(attempt, CURLOPT_MAIL_RCPT, attempt->list);
@@ -251,6 +249,8 @@ int relay_new(const struct relay_config *config, const char *domain, struct outg
         .kind = OUTGOING_RELAY,
         .has_one_target = true,
         .attempts_max = ATTEMPTS_MAX,
+        .connect_timeout_s = CONNECT_TIMEOUT_S,
+        .timeout_s = TIMEOUT_S,
         .make = make_attempt,
         .settle = settle,
         .release = release,

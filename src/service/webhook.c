@@ -101,8 +101,6 @@ static void send_request(struct webhook *webhook, struct attempt *attempt, const
 {
     add_headers(attempt, webhook->secret, body);
     ATTEMPT_SET(attempt, CURLOPT_PROTOCOLS_STR, "http,https");
-    ATTEMPT_SET(attempt, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_TIMEOUT_S);
-    ATTEMPT_SET(attempt, CURLOPT_TIMEOUT, (long)TIMEOUT_S);
     ATTEMPT_SET(attempt, CURLOPT_FOLLOWLOCATION, 0L);
     ATTEMPT_SET(attempt, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     ATTEMPT_SET(attempt, CURLOPT_OPENSOCKETFUNCTION, on_socket);
@@ -203,6 +201,8 @@ int webhook_new(const struct webhook_config *config, struct outgoing **ret_webho
     webhook->outgoing = (struct outgoing){
         .kind = OUTGOING_WEBHOOK,
         .attempts_max = ATTEMPTS_MAX,
+        .connect_timeout_s = CONNECT_TIMEOUT_S,
+        .timeout_s = TIMEOUT_S,
         .make = make_attempt,
         .settle = settle,
         .release = release,
