@@ -195,7 +195,6 @@ static const struct field {
     {"attachment_ids", "", read_attachments_field, AT(attachment_ids)},
 };
 
-/* Returns the known field that the user probably means by this name, or NULL. */
 static const char *find_meant_field(const char *name)
 {
     for (size_t i = 0; i < ARRAY_LEN(fields); i++) {

@@ -235,7 +235,6 @@ static bool begins_with_counted_header(struct span text)
     return header != NULL && (header->traits & HEADER_COUNTS) != 0;
 }
 
-/* Reads a header that is not in the table. */
 static int read_other_header(struct draft_reading *reading, struct span name)
 {
     int shown = (int)(name.len < HEADER_NAME_SHOWN ? name.len : HEADER_NAME_SHOWN);
@@ -250,7 +249,6 @@ static int read_other_header(struct draft_reading *reading, struct span name)
     return 0;
 }
 
-/* Reads the headers of the message itself. */
 static int read_headers(struct draft_reading *reading, struct span section)
 {
     struct mime_field field;

@@ -60,7 +60,6 @@ void draft_begin_list(struct draft_reading *reading, struct address_list *list);
 /* Reads the JSON form. The bytes must hold no NUL; likewise below. */
 int draft_read_json(struct draft_reading *reading, const char *bytes, size_t len);
 
-/* Reads the RFC 5322 form. */
 int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len);
 
 /* Reads the RFC 5322 form of an answer, which may be a body alone. */

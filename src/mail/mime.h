@@ -95,7 +95,6 @@ void mime_read_type(struct span header, const char *without, char ret_type[MIME_
 
 /* ---------------------------------------------------------------- parts */
 
-/* The parts of a multipart body, one by one. */
 struct mime_parts {
     struct span rest;     /* text not read yet; after the last part, the text after the last boundary */
     const char *boundary; /* borrowed */

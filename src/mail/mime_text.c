@@ -165,7 +165,6 @@ static bool normalise_line_ends(GString *text)
     return !has_nul;
 }
 
-/* Returns true if the leaf is flowed text. */
 static bool is_flowed(const struct mime_entity *leaf, bool *ret_is_delsp)
 {
     g_autofree char *format = mime_read_parameter(leaf->header, "Content-Type", "format");

@@ -49,7 +49,6 @@ void flowed_append(GString *out, const char *text, size_t len, bool is_delsp);
  * fit the charset of the leaf, and NULs, are damage, too. */
 int mime_decode_text(const struct mime_entity *leaf, char **ret_text, char **ret_reason);
 
-/* Appends the text of a leaf to its piece. */
 void mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,
                     const char *text);
 

@@ -223,7 +223,6 @@ int message_read_attachment(const char *raw, size_t len, size_t index, char **re
 
 /* ---- headers */
 
-/* Returns the text of a header on one line. */
 static char *read_line(struct span value)
 {
     size_t len = value.len < VALUE_MAX_BYTES ? value.len : VALUE_MAX_BYTES;

@@ -99,7 +99,6 @@ int message_read(const char *raw, size_t len, struct message *message);
  * enclosed message is the last attachment. The caller frees the bytes. Return: 0 or -ENOENT. */
 int message_read_attachment(const char *raw, size_t len, size_t index, char **ret_bytes, size_t *ret_len);
 
-/* Returns the records of the attachments. */
 json_t *message_attachment_records(const struct message *message);
 
 /* Returns the text in which searches look. The caller frees it. NULL when out of memory. */

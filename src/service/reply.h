@@ -40,7 +40,6 @@ void reply_file(struct reply *reply, const char *content_type, char *bytes, size
 void reply_stream(struct reply *reply, MHD_ContentReaderCallback read, MHD_ContentReaderFreeCallback release,
                   void *context);
 
-/* Makes a 304. */
 void reply_not_modified(struct reply *reply);
 
 /* Makes a 503 if the request had no effect and may succeed later, else a 500. */
