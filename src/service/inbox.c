@@ -194,5 +194,5 @@ json_t *inbox_settings_default(const char *address)
         json_pack("{s:s%, s:s}", "name", address, strcspn(address, "@"), "email_address", address);
     _cleanup_validation_ struct validation validation = {0};
     _cleanup_json_ json_t *settings = inbox_settings_read(body, &validation);
-    return validation.has_failed ? NULL : TAKE_PTR(settings);
+    return validation.problems != NULL ? NULL : TAKE_PTR(settings);
 }

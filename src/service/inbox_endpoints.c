@@ -53,7 +53,7 @@ int endpoint_inbox_upsert(struct request *request, struct reply *reply)
         return 0;
     _cleanup_validation_ struct validation validation = {0};
     _cleanup_json_ json_t *settings = inbox_settings_read(body, &validation);
-    if (validation.has_failed)
+    if (validation.problems != NULL)
         return reply_invalid(reply, &validation);
     const struct service_context *context = request->context;
     struct connection *connection = NULL;

@@ -277,8 +277,8 @@ int endpoint_email_list(struct request *request, struct reply *reply)
     struct list_query query = {
         .in = {.validation = &validation, .name = "query"}, .limit = LIMIT_DEFAULT, .valid_only = true};
     MHD_get_connection_values(request->connection, MHD_GET_ARGUMENT_KIND, read_argument, &query);
-    int error =
-        validation.has_failed ? reply_invalid(reply, &validation) : answer_emails(request, &query, reply);
+    int error = validation.problems != NULL ? reply_invalid(reply, &validation)
+                                            : answer_emails(request, &query, reply);
     json_decref(query.inbox_ids);
     json_decref(query.from_addresses);
     free(query.search_term);

@@ -110,7 +110,7 @@ static void check_recipients(const struct input *in, const struct message *messa
     }
     if (count > DRAFT_RECIPIENTS_MAX)
         validate_add_problem(in, "to_addresses", "too_long", "The email has too many recipients");
-    if (count == 0 && !in->validation->has_failed)
+    if (count == 0 && in->validation->problems == NULL)
         validate_add_problem(in, "to_addresses", "too_short", "The email has no recipient");
     if (name_bytes > NAMES_MAX_BYTES)
         validate_add_problem(in, "to_addresses", "too_long",
@@ -441,7 +441,8 @@ static int read_and_send(const struct service_context *context, json_t *body, st
     _cleanup_validation_ struct validation validation = {0};
     _cleanup_submission_ struct submission submission = {0};
     submission_read(body, &validation, &submission);
-    return validation.has_failed ? reply_invalid(reply, &validation) : send_once(context, &submission, reply);
+    return validation.problems != NULL ? reply_invalid(reply, &validation)
+                                       : send_once(context, &submission, reply);
 }
 
 int endpoint_send(struct request *request, struct reply *reply)

@@ -26,7 +26,6 @@ void input_add_problem(const struct input *in, const char *type, const char *mes
     struct validation *validation = in->validation;
     if (json_array_size(validation->problems) >= PROBLEMS_MAX)
         return;
-    validation->has_failed = true;
     if (validation->problems == NULL)
         validation->problems = json_array();
     json_t *path = json_array();

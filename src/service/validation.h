@@ -18,8 +18,7 @@ enum {
 };
 
 struct validation {
-    json_t *problems; /* owned array; NULL before the first problem */
-    bool has_failed;
+    json_t *problems; /* owned array; NULL if there is none */
 };
 
 /* Accepts a zeroed validation. */

@@ -16,7 +16,7 @@ static void check_submission(json_t *body)
     struct validation validation = {0};
     struct submission submission;
     submission_read(body, &validation, &submission);
-    if (!validation.has_failed) {
+    if (validation.problems == NULL) {
         FUZZ_CHECK(submission.message.plain_text != NULL || submission.message.html != NULL);
         FUZZ_CHECK(address_is_valid(json_string_value(json_object_get(submission.message.from, "address"))));
         FUZZ_CHECK(strlen(submission.digest) == 64);
