@@ -295,7 +295,11 @@ static void op_write(fuse_req_t fuse, fuse_ino_t ino, const char *bytes, size_t 
         notifier_wait(&operations->notifier, caller->cancel);
         wait_for_watch_helpers(operations, caller->cancel);
     }
-    reply_count(request_end(&request), written);
+    request_end(&request);
+    if (written < 0)
+        reply_status(fuse, (int)written);
+    else
+        fuse_reply_write(fuse, (size_t)written);
 }
 
 static void op_flush(fuse_req_t fuse, fuse_ino_t ino, struct fuse_file_info *file)

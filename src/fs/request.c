@@ -221,14 +221,6 @@ void reply_data(fuse_req_t fuse, int error, struct tree_data *data)
     tree_data_release(data);
 }
 
-void reply_count(fuse_req_t fuse, ssize_t count)
-{
-    if (count < 0)
-        reply_status(fuse, (int)count);
-    else
-        fuse_reply_write(fuse, (size_t)count);
-}
-
 static void fill_file(const struct tree_handle *handle, struct fuse_file_info *file)
 {
     file->fh = (uint64_t)(uintptr_t)handle;

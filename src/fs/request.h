@@ -81,8 +81,6 @@ void reply_attributes(fuse_req_t fuse, const struct tree *tree, int error,
                       const struct tree_attributes *attributes);
 /* Answers a read, and releases the data. */
 void reply_data(fuse_req_t fuse, int error, struct tree_data *data);
-/* Answers a write; `count` is a number of bytes or -errno. */
-void reply_count(fuse_req_t fuse, ssize_t count);
 
 /* Converts an entry to libfuse's form, with the owner and mode of tree_show_as(). */
 struct fuse_entry_param request_convert_entry(const struct tree *tree, const struct tree_entry *entry);
