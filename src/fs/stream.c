@@ -17,14 +17,9 @@ static void destroy_poll(gpointer poll)
     fuse_pollhandle_destroy(poll);
 }
 
-static GHashTable *new_polls(void)
-{
-    return g_hash_table_new_full(NULL, NULL, NULL, destroy_poll);
-}
-
 void stream_readers_init(struct stream_readers *readers)
 {
-    *readers = (struct stream_readers){.polls = new_polls()};
+    *readers = (struct stream_readers){.polls = g_hash_table_new_full(NULL, NULL, NULL, destroy_poll)};
     pthread_mutex_init(&readers->lock, NULL);
     clock_condition_init(&readers->grew);
 }
@@ -65,19 +60,17 @@ void stream_poll(struct stream_readers *readers, fuse_req_t request, struct tree
     fuse_reply_poll(request, is_readable ? POLLIN | POLLRDNORM : 0);
 }
 
+static gboolean notify_poll(gpointer handle, gpointer poll, gpointer nothing)
+{
+    fuse_lowlevel_notify_poll(poll);
+    return TRUE; /* the table destroys it */
+}
+
 void stream_readers_wake(struct stream_readers *readers)
 {
-    GHashTableIter position;
-    gpointer poll;
-    pthread_mutex_lock(&readers->lock);
+    LOCK_GUARD(&readers->lock);
     pthread_cond_broadcast(&readers->grew);
-    GHashTable *polls = readers->polls;
-    readers->polls = new_polls();
-    pthread_mutex_unlock(&readers->lock);
-    g_hash_table_iter_init(&position, polls);
-    while (g_hash_table_iter_next(&position, NULL, &poll))
-        fuse_lowlevel_notify_poll(poll);
-    g_hash_table_unref(polls);
+    g_hash_table_foreach_remove(readers->polls, notify_poll, NULL);
 }
 
 void stream_readers_close(struct stream_readers *readers)
