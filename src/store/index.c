@@ -704,40 +704,22 @@ bool index_find_position(struct index *index, uint32_t email, uint32_t *ret_inbo
     return is_found;
 }
 
-/* Does index_list_from(). */
-static size_t list_from_locked(const struct index *index, const struct inbox *inbox, size_t position,
-                               int step, uint32_t *ret_emails, size_t max)
-{
-    size_t len = 0;
-    /* A position below 0 wraps around to a huge one, which ends the loop. */
-    for (size_t looked = 0; looked < max && position < inbox->emails.order->len;
-         looked++, position += (size_t)step) {
-        uint32_t email = email_list_get(&inbox->emails, position);
-        if (email_entry_is_shown(email_table_find(&index->emails, email)))
-            ret_emails[len++] = email;
-    }
-    return len;
-}
-
 size_t index_list_from(struct index *index, uint32_t number, size_t position, int step, uint32_t *ret_emails,
                        size_t max)
 {
-    READ_GUARD(&index->read_lock);
-    const struct inbox *inbox = inbox_table_get(&index->inboxes, number);
-    return inbox == NULL ? 0 : list_from_locked(index, inbox, position, step, ret_emails, max);
-}
-
-size_t index_pick_emails(struct index *index, uint32_t *ret_emails, size_t max)
-{
     size_t len = 0;
     READ_GUARD(&index->read_lock);
-    for (uint32_t i = 0; i < index->inboxes.items->len && len < max; i++) {
-        const struct inbox *inbox = get_live_locked(index, i);
-        if (inbox == NULL || inbox->emails.live == 0)
-            continue;
-        len += list_from_locked(index, inbox, inbox->emails.order->len - 1, -1, ret_emails + len, 1);
-        if (len < max && inbox->emails.order->len > 1)
-            len += list_from_locked(index, inbox, 0, 1, ret_emails + len, 1);
+    const struct inbox *inbox = get_live_locked(index, number);
+    if (inbox == NULL)
+        return 0;
+    const size_t end = inbox->emails.order->len;
+    if (position == INDEX_LAST)
+        position = end - 1;
+    /* A position below 0 wraps around to a huge one, which ends the loop. */
+    for (size_t looked = 0; looked < max && position < end; looked++, position += (size_t)step) {
+        uint32_t email = email_list_get(&inbox->emails, position);
+        if (email_entry_is_shown(email_table_find(&index->emails, email)))
+            ret_emails[len++] = email;
     }
     return len;
 }

@@ -648,10 +648,13 @@ static int probe_part(struct contents *contents, uint32_t email, enum content_pa
 /* Requests the content of one email after another until the capabilities are certain. */
 static void probe_emails(struct contents *contents, struct cancel *cancel)
 {
-    uint32_t emails[PROBE_EMAILS_MAX];
-    size_t len = index_pick_emails(&contents->store->index, emails, PROBE_EMAILS_MAX);
+    struct index *index = &contents->store->index;
+    uint32_t emails[AHEAD_EMAILS];
+    size_t len = 0;
+    for (uint32_t inbox = 0; inbox < index_count_inbox_numbers(index) && len < PROBE_EMAILS_MAX; inbox++)
+        len += index_list_from(index, inbox, INDEX_LAST, -1, emails + len, AHEAD_EMAILS - len);
     bool is_sure = false;
-    for (size_t i = 0; i < len && !is_sure && !cancel_is_set(cancel); i++) {
+    for (size_t i = 0; i < len && i < PROBE_EMAILS_MAX && !is_sure && !cancel_is_set(cancel); i++) {
         int error = probe_part(contents, emails[i], CONTENT_PART_TEXTS, cancel);
         is_sure = get_capabilities(contents).content == CAPABILITY_ABSENT;
         if (error != 0 && error != -EFBIG)
