@@ -45,36 +45,6 @@ int delivery_store(struct connection *turn, const struct message *message, const
                          message->plain_text, message->html, (const void *)message->raw, message->raw_len);
 }
 
-static int insert_email(struct connection *turn, const struct message *message, int64_t seq,
-                        const struct service_inbox *inbox, enum recipient_header header,
-                        const json_t *recipient)
-{
-    const char *from = json_string_value(json_object_get(message->from, "address"));
-    struct verdict verdict = inbox_judge(inbox->record, from, header);
-    char id[37];
-    random_uuid(id);
-    json_t *bcc = json_array();
-    if (header == DELIVERY_BCC)
-        json_array_append(bcc, (json_t *)recipient);
-    _cleanup_json_ json_t *record = json_pack(
-        "{s:s, s:s, s:s?, s:b, s:s, s:s, s:O, s:O, s:O, s:o, s:O, s:o, s:n}", "id", id, "status",
-        verdict.status, "status_message", verdict.message, "user_mark_status", false, "inbox_id",
-        service_inbox_id(inbox), "subject", message->subject, "from_address", message->from, "to_addresses",
-        message->to, "cc_addresses", message->cc, "bcc_addresses", bcc, "reply_to_addresses",
-        message->reply_to, "date", delivery_date(message->date_ms), "latest_webhook_log");
-    _cleanup_free_ char *text = json_dumps(record, JSON_COMPACT);
-    bool is_valid = strcmp(verdict.status, "valid") == 0;
-    int error = query_execute(turn,
-                              "INSERT INTO emails (id, inbox, message, is_valid, from_address, record)"
-                              " VALUES (?, ?, ?, ?, ?, ?)",
-                              "siiiss", id, inbox->seq, seq, (int64_t)is_valid, from, text);
-    bool has_webhook = json_is_string(json_object_get(inbox->record, "webhook_url"));
-    return error == 0 && is_valid && has_webhook
-               ? outgoing_add(turn, OUTGOING_WEBHOOK, sqlite3_last_insert_rowid(turn->db),
-                              service_inbox_id(inbox))
-               : error;
-}
-
 int delivery_add_email(struct connection *turn, const struct message *message, int64_t seq,
                        enum recipient_header header, const json_t *recipient)
 {
@@ -83,10 +53,30 @@ int delivery_add_email(struct connection *turn, const struct message *message, i
     int error = service_inbox_find_for_mail(turn, address, &inbox);
     if (error != 0)
         return error;
-    int64_t found = 0;
-    error = query_integers(turn, &found, 1, "SELECT 1 FROM emails WHERE message = ? AND inbox = ?", "ii", seq,
-                           inbox.seq);
-    return error == -ENOENT ? insert_email(turn, message, seq, &inbox, header, recipient) : error;
+    const char *from = json_string_value(json_object_get(message->from, "address"));
+    struct verdict verdict = inbox_judge(inbox.record, from, header);
+    bool is_valid = strcmp(verdict.status, "valid") == 0;
+    char id[37];
+    random_uuid(id);
+    json_t *bcc = header == DELIVERY_BCC ? json_pack("[O]", recipient) : json_array();
+    _cleanup_json_ json_t *record = json_pack(
+        "{s:s, s:s, s:s?, s:b, s:s, s:s, s:O, s:O, s:O, s:o, s:O, s:o, s:n}", "id", id, "status",
+        verdict.status, "status_message", verdict.message, "user_mark_status", false, "inbox_id",
+        service_inbox_id(&inbox), "subject", message->subject, "from_address", message->from, "to_addresses",
+        message->to, "cc_addresses", message->cc, "bcc_addresses", bcc, "reply_to_addresses",
+        message->reply_to, "date", delivery_date(message->date_ms), "latest_webhook_log");
+    _cleanup_free_ char *text = json_dumps(record, JSON_COMPACT);
+    error = query_execute(turn,
+                          "INSERT INTO emails (id, inbox, message, is_valid, from_address, record)"
+                          " SELECT ?1, ?2, ?3, ?4, ?5, ?6"
+                          " WHERE NOT EXISTS (SELECT 1 FROM emails WHERE message = ?3 AND inbox = ?2)",
+                          "siiiss", id, inbox.seq, seq, (int64_t)is_valid, from, text);
+    bool is_new = error == 0 && sqlite3_changes(turn->db) > 0;
+    bool has_webhook = json_is_string(json_object_get(inbox.record, "webhook_url"));
+    return is_new && is_valid && has_webhook
+               ? outgoing_add(turn, OUTGOING_WEBHOOK, sqlite3_last_insert_rowid(turn->db),
+                              service_inbox_id(&inbox))
+               : error;
 }
 
 /* ---------------------------------------------------------------- completing a message from elsewhere */
