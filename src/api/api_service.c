@@ -39,8 +39,6 @@ enum {
     ETAGS_MAX = 4096,
 };
 
-static const char no_json[] = "the service answered with something that is not JSON";
-
 /* Endpoints that a server may lack. After SKIPPED_CALLS_MAX skipped calls an absent one is tried again. */
 enum optional_endpoint {
     ENDPOINT_INBOX_LIST,
@@ -113,19 +111,6 @@ static int collect(void *context, const void *bytes, size_t len)
     return strbuf_append(context, bytes, len);
 }
 
-/* Collects the answer to a POST in `body`, which is emptied first. `request` lacks what is the same in all of
- * them. */
-static void api_post(struct api_service *api, struct http_request request, struct strbuf *body,
-                     struct service_result *ret)
-{
-    struct http_response response;
-    request.sink = collect;
-    request.context = request.refusal = body;
-    request.max_body_bytes = API_REPLY_MAX_BYTES;
-    strbuf_clear(body);
-    api_perform(api, request, &response, ret);
-}
-
 /* ---------------------------------------------------------------- a call whose answer is a list */
 
 struct list_call {
@@ -188,24 +173,7 @@ static void get_list(struct api_service *api, struct list_call *call, struct ser
         memcpy(call->etag, response.etag, sizeof(call->etag));
 }
 
-/* ---------------------------------------------------------------- replies to a POST */
-
-/* Parses a successful answer. The caller releases *ret_value, which is NULL for an empty body. If the body is
- * not JSON, sets `ret` to SERVICE_UNKNOWN with `reason`, and returns false. */
-static bool read_reply(struct api_service *api, const struct strbuf *body, const char *reason,
-                       json_t **ret_value, struct service_result *ret)
-{
-    const char *text = strbuf_str(body);
-    bool is_empty = strspn(text, " \t\r\n") == body->len;
-    *ret_value = is_empty ? NULL : json_loadb(text, body->len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
-    if (*ret_value == NULL && !is_empty) {
-        outcome_set(ret, SERVICE_UNKNOWN, EIO, reason);
-        ret->is_foreign = text[strspn(text, " \t\r\n")] == '<';
-        return false;
-    }
-    api->is_authenticated = true;
-    return true;
-}
+/* ---------------------------------------------------------------- a POST */
 
 static char *read_id(const json_t *value)
 {
@@ -216,16 +184,38 @@ static char *read_id(const json_t *value)
     return NULL;
 }
 
-/* Returns the id that a reply gives: the member `id` or `other` (may be NULL) of an object, or the value
- * itself. Returns NULL if none of these is a usable id. The caller frees. */
-static char *read_reply_id(const json_t *value, const char *other)
+/* Returns the id that a successful answer gives, as a member of an object or as the value itself; NULL
+ * without one (the caller frees). If the answer is neither empty nor JSON, sets `ret` to SERVICE_UNKNOWN. */
+static char *read_reply(struct api_service *api, const struct strbuf *body, struct service_result *ret)
 {
-    if (!json_is_object(value))
-        return read_id(value);
-    char *id = read_id(json_object_get(value, "id"));
-    if (id == NULL && other != NULL)
-        id = read_id(json_object_get(value, other));
+    static const char *const names[] = {"id", "attachment_id", "email_id"};
+    const char *text = strbuf_str(body);
+    size_t blank = strspn(text, " \t\r\n");
+    _cleanup_json_ json_t *value = json_loadb(text, body->len, JSON_DECODE_ANY | JSON_ALLOW_NUL, NULL);
+    if (value == NULL && blank < body->len) {
+        outcome_set(ret, SERVICE_UNKNOWN, EIO, "the service answered with something that is not JSON");
+        ret->is_foreign = text[blank] == '<';
+        return NULL;
+    }
+    api->is_authenticated = true;
+    char *id = json_is_object(value) ? NULL : read_id(value);
+    for (size_t i = 0; json_is_object(value) && id == NULL && i < ARRAY_LEN(names); i++)
+        id = read_id(json_object_get(value, names[i]));
     return id;
+}
+
+/* Makes a POST. `request` lacks what is the same in all of them. The answer is collected in `body`, which is
+ * emptied first, and *ret_id is as read_reply() returns it. */
+static void api_post(struct api_service *api, struct http_request request, struct strbuf *body, char **ret_id,
+                     struct service_result *ret)
+{
+    struct http_response response;
+    request.sink = collect;
+    request.context = request.refusal = body;
+    request.max_body_bytes = API_REPLY_MAX_BYTES;
+    strbuf_clear(body);
+    api_perform(api, request, &response, ret);
+    *ret_id = ret->outcome == SERVICE_OK ? read_reply(api, body, ret) : NULL;
 }
 
 /* ---------------------------------------------------------------- endpoints that a server may lack */
@@ -631,17 +621,14 @@ static void upsert_inbox(struct mail_service *service, const char *request, int6
 {
     struct api_service *api = api_service_of(service);
     _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(API_REPLY_MAX_BYTES);
-    _cleanup_json_ json_t *value = NULL;
-    *ret_id = NULL;
     api_post(api,
              (struct http_request){.target = API_PREFIX "/inbox/upsert",
                                    .json = request,
                                    .timeout_ms = timeout_ms,
                                    .cancel = cancel},
-             &body, ret);
-    if (ret->outcome != SERVICE_OK || !read_reply(api, &body, no_json, &value, ret))
+             &body, ret_id, ret);
+    if (ret->outcome != SERVICE_OK)
         return;
-    *ret_id = read_reply_id(value, NULL);
     /* A request that creates an inbox has no id, so the reply must have one. */
     _cleanup_json_ json_t *sent = json_loads(request, JSON_ALLOW_NUL, NULL);
     _cleanup_free_ char *sent_id = read_id(json_object_get(sent, "id"));
@@ -658,19 +645,18 @@ static void mark_email(struct mail_service *service, const char *email_id, bool 
     _cleanup_strbuf_ struct strbuf target = STRBUF_INIT(PATH_MAX_BYTES);
     _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(API_REPLY_MAX_BYTES);
     struct email_record record;
-    _cleanup_json_ json_t *value = NULL;
+    _cleanup_free_ char *id = NULL;
     *ret_record = (struct email_record){.key = NULL};
     if (build_email_target(email_id, "mark", is_valid ? "true" : "false", &target, ret) < 0)
         return;
     api_post(api,
              (struct http_request){
                  .target = target.data, .json = "{}", .timeout_ms = timeout_ms, .cancel = cancel},
-             &body, ret);
+             &body, &id, ret);
     if (ret->http_status == 404)
         ret->error = ENOENT;
     /* Any answer in JSON confirms that the email was marked, even without a record. */
-    if (ret->outcome == SERVICE_OK && read_reply(api, &body, no_json, &value, ret) &&
-        email_record_from_text(strbuf_str(&body), body.len, &record) == 0)
+    if (ret->outcome == SERVICE_OK && email_record_from_text(strbuf_str(&body), body.len, &record) == 0)
         *ret_record = record;
 }
 
@@ -697,15 +683,10 @@ static void upload(struct mail_service *service, const struct upload_request *re
         .len = request->len,
     };
     _cleanup_strbuf_ struct strbuf body = STRBUF_INIT(API_REPLY_MAX_BYTES);
-    *ret_id = NULL;
     api_post(api,
              (struct http_request){
                  .target = API_PREFIX "/email/add-attachment-to-pool", .file = &file, .cancel = cancel},
-             &body, ret);
-    _cleanup_json_ json_t *value = NULL;
-    if (ret->outcome != SERVICE_OK || !read_reply(api, &body, no_json, &value, ret))
-        return;
-    *ret_id = read_reply_id(value, "attachment_id");
+             &body, ret_id, ret);
 }
 
 /* ---------------------------------------------------------------- POST /email/send */
@@ -740,7 +721,7 @@ struct send_forms {
     bool is_flipped; /* the other form of from_address was tried */
 };
 
-static void post_form(struct send_forms *forms, struct service_result *ret)
+static void post_form(struct send_forms *forms, char **ret_id, struct service_result *ret)
 {
     _cleanup_json_ json_t *form = json_loads(forms->request->json, JSON_ALLOW_NUL, NULL);
     json_t *from = json_object_get(form, FROM);
@@ -756,7 +737,7 @@ static void post_form(struct send_forms *forms, struct service_result *ret)
     }
     api_post(forms->api,
              (struct http_request){.target = API_PREFIX "/email/send", .json = text, .cancel = forms->cancel},
-             &forms->body, ret);
+             &forms->body, ret_id, ret);
 }
 
 /* Changes the form of the fields that the answer mentions. Returns false if there is no other form to try. */
@@ -779,16 +760,16 @@ static bool adapt_to_refusal(struct send_forms *forms, const struct service_resu
     return !forms->with_key;
 }
 
-static void try_forms(struct send_forms *forms, struct service_result *ret)
+static void try_forms(struct send_forms *forms, char **ret_id, struct service_result *ret)
 {
     struct service_result first = {.retry_after_ms = -1};
-    post_form(forms, ret);
+    post_form(forms, ret_id, ret);
     while (adapt_to_refusal(forms, ret)) {
         if (first.detail == NULL)
             first = *ret;
         else
             service_result_release(ret);
-        post_form(forms, ret);
+        post_form(forms, ret_id, ret);
     }
     /* If the server refuses both forms of from_address, the first refusal helps the user more. */
     if (first.detail != NULL && ret->outcome == SERVICE_REJECTED && forms->is_flipped &&
@@ -798,19 +779,6 @@ static void try_forms(struct send_forms *forms, struct service_result *ret)
     } else {
         service_result_release(&first);
     }
-}
-
-static void read_send_reply(struct send_forms *forms, char **ret_id, struct service_result *ret)
-{
-    static const char reason[] =
-        "the service answered with something that is not JSON: whether the message was sent is unknown";
-    _cleanup_json_ json_t *value = NULL;
-    if (!read_reply(forms->api, &forms->body, reason, &value, ret))
-        return;
-    *ret_id = read_reply_id(value, "email_id");
-    LOCK_GUARD(&forms->api->lock);
-    if (forms->is_flipped)
-        forms->api->from_address_text = forms->as_text ? CAPABILITY_PRESENT : CAPABILITY_ABSENT;
 }
 
 static void send_message(struct mail_service *service, const struct send_request *request,
@@ -835,10 +803,11 @@ static void send_message(struct mail_service *service, const struct send_request
             "that would make another one safe");
         return;
     }
-    try_forms(&forms, ret);
-    if (ret->outcome == SERVICE_OK)
-        read_send_reply(&forms, ret_id, ret);
+    try_forms(&forms, ret_id, ret);
     strbuf_release(&forms.body);
+    LOCK_GUARD(&api->lock);
+    if (ret->outcome == SERVICE_OK && forms.is_flipped)
+        api->from_address_text = forms.as_text ? CAPABILITY_PRESENT : CAPABILITY_ABSENT;
 }
 
 /* ---------------------------------------------------------------- the service */
