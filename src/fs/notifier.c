@@ -18,10 +18,16 @@ enum {
     PAUSE_US = 2 * 1000,
 };
 
+enum notification_kind {
+    CHANGED,     /* the entry `name` of the folder `ino`; or attributes, content and listing of `ino` */
+    NEW_FILE,    /* `name` is its path */
+    NEW_MESSAGE, /* `ino` is a message of a Maildir */
+};
+
 struct notification {
-    bool is_new_message; /* a message of a Maildir appeared; else an inode or a name changed */
+    enum notification_kind kind;
     uint64_t ino;
-    char name[]; /* an entry of the folder `ino`; or "" for attributes, content and listing of `ino` */
+    char name[]; /* "" if there is none */
 };
 
 void notifier_init(struct notifier *notifier, struct fuse_session *fuse, struct tree *tree,
@@ -51,7 +57,9 @@ static void carry_out(const struct notifier *notifier, const struct notification
 {
     uint64_t ino = notification->ino;
     const char *name = notification->name;
-    if (notification->is_new_message)
+    if (notification->kind == NEW_FILE)
+        watch_helper_announce(notifier->watch_helper, name);
+    else if (notification->kind == NEW_MESSAGE)
         announce_message(notifier, ino);
     else if (ino == TREE_EVENTS_INO)
         stream_readers_wake(notifier->readers);
@@ -124,20 +132,21 @@ void notifier_release(struct notifier *notifier)
     pthread_mutex_destroy(&notifier->lock);
 }
 
-static void queue_notification(struct notifier *notifier, bool is_new_message, uint64_t ino, const char *name)
+static void queue_notification(struct notifier *notifier, enum notification_kind kind, uint64_t ino,
+                               const char *name)
 {
     size_t name_size = strlen(name) + 1;
     LOCK_GUARD(&notifier->lock);
     const GList *link = notifier->queue.head;
     for (int i = 0; i < SAME_SEARCH_MAX && link != NULL; i++, link = link->next) {
         const struct notification *queued = link->data;
-        if (queued->is_new_message == is_new_message && queued->ino == ino && strcmp(queued->name, name) == 0)
+        if (queued->kind == kind && queued->ino == ino && strcmp(queued->name, name) == 0)
             return;
     }
     if (notifier->is_ending)
         return;
     struct notification *notification = g_malloc(sizeof(*notification) + name_size);
-    notification->is_new_message = is_new_message;
+    notification->kind = kind;
     notification->ino = ino;
     memcpy(notification->name, name, name_size);
     g_queue_push_tail(&notifier->queue, notification);
@@ -147,23 +156,22 @@ static void queue_notification(struct notifier *notifier, bool is_new_message, u
 
 static void changed(void *context, uint64_t ino, const char *gone_name)
 {
-    queue_notification(context, false, ino, gone_name != NULL ? gone_name : "");
+    queue_notification(context, CHANGED, ino, gone_name != NULL ? gone_name : "");
 }
 
 void notifier_invalidate_content(struct notifier *notifier, uint64_t ino)
 {
-    queue_notification(notifier, false, ino, "");
+    queue_notification(notifier, CHANGED, ino, "");
 }
 
 static void appeared(void *context, const char *path)
 {
-    const struct notifier *notifier = context;
-    watch_helper_announce(notifier->watch_helper, path);
+    queue_notification(context, NEW_FILE, 0, path);
 }
 
 static void message_appeared(void *context, uint64_t ino)
 {
-    queue_notification(context, true, ino, "");
+    queue_notification(context, NEW_MESSAGE, ino, "");
 }
 
 struct tree_listener notifier_listener(struct notifier *notifier)

@@ -3,8 +3,9 @@
  * The tree's listener. When something changes that the kernel may have cached, the listener queues a
  * *notification* of an inode or of a name in a folder, and a thread notifies the kernel. A notification may
  * wait for requests under way, so this thread alone makes notifications, with no lock held (operations.c has
- * the one exception). The thread also wakes the readers of `events`. New files go to the watch helper; the
- * thread first finds the path of a message in a Maildir, which may wait for the disk.
+ * the one exception). The thread also wakes the readers of `events`, and passes new files to the watch
+ * helper, after the notification of their folder. The thread first finds the path of a message in a Maildir,
+ * which may wait for the disk.
  */
 #ifndef INBOXFS_FS_NOTIFIER_H
 #define INBOXFS_FS_NOTIFIER_H
@@ -54,7 +55,8 @@ void notifier_invalidate_content(struct notifier *notifier, uint64_t ino);
 
 /* Waits until all notifications are carried out that are queued now; at most NOTIFIER_WAIT_MS, since a
  * notification may wait for a request that waits for the caller's request. Must not be called while the
- * kernel has locked a folder for the caller's request. */
+ * kernel has locked a folder for the caller's request, except outbox/, of which there are no notifications.
+ */
 void notifier_wait(struct notifier *notifier, struct cancel *cancel);
 
 struct tree_listener notifier_listener(struct notifier *notifier);

@@ -60,8 +60,9 @@ enum {
     MESSAGE_WATCH_WAIT_MS = 2 * 1000, /* shorter: a lookup that fetches a message may delay the helper */
 };
 
-static void wait_for_watch_helpers(const struct operations *operations, struct cancel *cancel)
+static void wait_for_watch_helpers(struct operations *operations, struct cancel *cancel)
 {
+    notifier_wait(&operations->notifier, cancel);
     watch_helper_wait(operations->notifier.watch_helper, WATCH_WAIT_MS, cancel);
     watch_helper_wait(operations->notifier.message_helper, MESSAGE_WATCH_WAIT_MS, cancel);
 }
@@ -291,10 +292,8 @@ static void op_write(fuse_req_t fuse, fuse_ino_t ino, const char *bytes, size_t 
     const struct tree_caller *caller = begin_request(&request, fuse);
     ssize_t written = tree_write(handle, caller, bytes, size, offset);
     /* When `echo sync >ctl` returns, `ls` lists the new emails, and watchers have seen them. */
-    if (tree_is_barrier(ino)) {
-        notifier_wait(&operations->notifier, caller->cancel);
+    if (tree_is_barrier(ino))
         wait_for_watch_helpers(operations, caller->cancel);
-    }
     request_end(&request);
     if (written < 0)
         reply_status(fuse, (int)written);
@@ -405,7 +404,7 @@ static void op_readdirplus(fuse_req_t fuse, fuse_ino_t ino, size_t size, off_t o
 
 static void op_fsyncdir(fuse_req_t fuse, fuse_ino_t ino, int is_data_only, struct fuse_file_info *file)
 {
-    const struct operations *operations = operations_of(fuse);
+    struct operations *operations = operations_of(fuse);
     struct fs_request request;
     const struct tree_caller *caller = begin_request(&request, fuse);
     int error = tree_sync_folder(operations->tree, caller, ino);

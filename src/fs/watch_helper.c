@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <glib.h>
 #include <poll.h>
-#include <semaphore.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +21,6 @@
 #include "base/cleanup.h"
 #include "base/clock.h"
 #include "base/lock.h"
-#include "base/thread.h"
 
 enum {
     PATH_MAX_BYTES = PIPE_BUF, /* size of a path with its NUL; a pipe may take a longer write in pieces */
@@ -200,43 +198,6 @@ static int write_path_locked(const struct watch_helper *helper, const char *path
     return write(helper->fd, path, size) < 0 ? -errno : 0;
 }
 
-struct start {
-    struct watch_helper *helper;
-    int error;
-    sem_t is_done;
-};
-
-/* The process dies with the thread that forks it (PR_SET_PDEATHSIG), and the caller's thread may end soon. So
- * this thread stays until the process has ended. */
-static void *start_and_stay(void *argument)
-{
-    struct start *start = argument;
-    siginfo_t info;
-    int error = start_process(start->helper);
-    pid_t pid = start->helper->pid;
-    start->error = error;
-    sem_post(&start->is_done); /* `start` ends with this call */
-    if (error == 0)
-        waitid(P_PID, (id_t)pid, &info, WEXITED | WNOWAIT); /* reap_process() reaps it */
-    return NULL;
-}
-
-static int start_process_on_own_thread(struct watch_helper *helper)
-{
-    struct start start = {.helper = helper};
-    pthread_t thread;
-    sem_init(&start.is_done, 0, 0);
-    int error = thread_start(&thread, "watch-helper", start_and_stay, &start);
-    if (error == 0) {
-        pthread_detach(thread);
-        while (sem_wait(&start.is_done) != 0)
-            continue;
-        error = start.error;
-    }
-    sem_destroy(&start.is_done);
-    return error;
-}
-
 static int restart_process_locked(struct watch_helper *helper)
 {
     int64_t now_ms = clock_monotonic_ms(clock_system());
@@ -246,7 +207,7 @@ static int restart_process_locked(struct watch_helper *helper)
     reap_process(helper);
     helper->shared->done = helper->announced; /* no process is left to create the files */
     helper->started_ms = now_ms;
-    return start_process_on_own_thread(helper);
+    return start_process(helper);
 }
 
 void watch_helper_announce(struct watch_helper *helper, const char *path)

@@ -59,7 +59,8 @@ void watch_helper_stop(struct watch_helper *helper);
 /* Stops, and waits for the process to end. The mount must answer, or be gone. */
 void watch_helper_release(struct watch_helper *helper);
 
-/* Announces a new file by its path below the mount point. Does not wait. */
+/* Announces a new file by its path below the mount point. Does not wait. Always called by the same thread,
+ * which must not end before watch_helper_stop(): a process dies with the thread that started it. */
 void watch_helper_announce(struct watch_helper *helper, const char *path);
 
 /* Waits until watchers have seen all files announced before, or the process has died, but not longer than
