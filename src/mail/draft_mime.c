@@ -350,11 +350,9 @@ static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
     if (role == MIME_ATTACHMENT)
         return read_attachment(reading, leaf);
     _cleanup_free_ char *damage = NULL;
-    g_autofree char *text = NULL;
-    if (mime_decode_text(leaf, &text, &damage) != 0)
-        return refuse_part(reading, leaf, "%s", damage);
-    mime_texts_add(&reading->texts, leaf, role, text);
-    return 0;
+    return mime_texts_add(&reading->texts, leaf, role, &damage) != 0
+               ? refuse_part(reading, leaf, "%s", damage)
+               : 0;
 }
 
 static int begin_entity(void *context, const struct mime_entity *entity)
@@ -417,15 +415,14 @@ static void note_content_ids(struct draft_reading *reading)
 /* Returns true if another message of an mbox file follows: a blank line, a line "From …", and a header. */
 static bool has_second_message(struct span text)
 {
-    const char *end = text.bytes + text.len;
-    for (const char *at = text.bytes; (at = memmem(at, (size_t)(end - at), "\nFrom ", 6)) != NULL; at++) {
-        bool is_after_blank_line =
-            at > text.bytes && (at[-1] == '\n' || (at[-1] == '\r' && at > text.bytes + 1 && at[-2] == '\n'));
-        struct span rest = {at + 1, (size_t)(end - at) - 1};
-        struct mime_field field;
-        mime_take_line(&rest);
-        if (is_after_blank_line && mime_take_field(&rest, &field))
+    bool is_after_blank_line = false;
+    struct mime_field field;
+    while (text.len > 0) {
+        struct span line = mime_take_line(&text);
+        struct span rest = text;
+        if (is_after_blank_line && span_begins_with(line, "From ") && mime_take_field(&rest, &field))
             return true;
+        is_after_blank_line = span_is(line, "\n") || span_is(line, "\r\n");
     }
     return false;
 }

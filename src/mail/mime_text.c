@@ -173,7 +173,7 @@ static bool is_flowed(const struct mime_entity *leaf, bool *ret_is_delsp)
     return mime_has_type(leaf, "text/plain") && format != NULL && strcasecmp(format, "flowed") == 0;
 }
 
-int mime_decode_text(const struct mime_entity *leaf, char **ret_text, char **ret_reason)
+static int decode_text(const struct mime_entity *leaf, GString *out, char **ret_reason)
 {
     g_autofree char *bytes = NULL;
     size_t len = 0;
@@ -190,13 +190,10 @@ int mime_decode_text(const struct mime_entity *leaf, char **ret_text, char **ret
     if (!normalise_line_ends(text) && ret_reason != NULL)
         return reason_give(ret_reason, -EBADMSG, "the text holds a NUL character");
     bool is_delsp = false;
-    if (is_flowed(leaf, &is_delsp)) {
-        GString *joined = g_string_sized_new(text->len);
-        flowed_append(joined, text->str, text->len, is_delsp);
-        *ret_text = g_string_free(joined, false);
-    } else {
-        *ret_text = g_string_free(g_steal_pointer(&text), false);
-    }
+    if (is_flowed(leaf, &is_delsp))
+        flowed_append(out, text->str, text->len, is_delsp);
+    else
+        g_string_append_len(out, text->str, (gssize)text->len);
     return 0;
 }
 
@@ -240,9 +237,13 @@ static const void *find_alternative(const struct mime_entity *leaf)
     return outermost;
 }
 
-void mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,
-                    const char *text)
+int mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,
+                   char **ret_reason)
 {
+    g_autoptr(GString) text = g_string_new(NULL);
+    int error = decode_text(leaf, text, ret_reason);
+    if (error != 0)
+        return error;
     const void *alternative = find_alternative(leaf);
     bool is_same_piece =
         alternative != NULL && texts->len > 0 && texts->pieces[texts->len - 1].alternative == alternative;
@@ -254,7 +255,8 @@ void mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, en
     GString **out = role == MIME_HTML ? &piece->html : &piece->plain;
     if (*out == NULL)
         *out = g_string_new(NULL);
-    append_piece(*out, text, strlen(text), SIZE_MAX);
+    append_piece(*out, text->str, text->len, SIZE_MAX);
+    return 0;
 }
 
 static bool is_blank(const char *text)

@@ -44,13 +44,11 @@ int mime_decode(const struct mime_entity *leaf, char **ret_bytes, size_t *ret_le
  * joined; quote marks and line ends are kept. Accepts any bytes. */
 void flowed_append(GString *out, const char *text, size_t len, bool is_delsp);
 
-/* Decodes the text of a leaf to UTF-8 with LF line ends, without NULs, and joins the paragraphs of flowed
- * text (flowed_append()). The caller frees. `ret_reason` and the return value are as above; bytes that do not
- * fit the charset of the leaf, and NULs, are damage, too. */
-int mime_decode_text(const struct mime_entity *leaf, char **ret_text, char **ret_reason);
-
-void mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,
-                    const char *text);
+/* Decodes the text of a leaf to UTF-8 with LF line ends, without NULs, joins the paragraphs of flowed text
+ * (flowed_append()), and appends the text to its piece. `ret_reason` and the return value are as above; bytes
+ * that do not fit the charset of the leaf, and NULs, are damage, too. */
+int mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enum mime_role role,
+                   char **ret_reason);
 
 /* Joins the pieces in their order. Each text is cut after `max_bytes`, and is NULL if no piece has it. The
  * caller frees both. *ret_is_alternative is true if both texts have the same content. Return: 0 or -ENOMEM.

@@ -203,9 +203,7 @@ static int read_leaf(void *context, const struct mime_entity *leaf, enum mime_ro
     }
     if (reading->message == NULL)
         return 0;
-    g_autofree char *text = NULL;
-    mime_decode_text(leaf, &text, NULL);
-    mime_texts_add(&reading->texts, leaf, role, text);
+    mime_texts_add(&reading->texts, leaf, role, NULL);
     return 0;
 }
 
