@@ -29,15 +29,17 @@ json_t *delivery_date(int64_t date_ms)
     return json_string(date);
 }
 
-int delivery_store(struct connection *turn, const struct message *message, const char *key, int64_t *ret_seq)
+int delivery_store(struct connection *turn, const struct message *message, int64_t *ret_seq)
 {
     /* The first message of a thread gets its own seq, which is the next one, as its thread. */
     int error =
         query_execute(turn,
                       "INSERT INTO messages (message_id, thread, forward_depth, date_ms, header, search_text)"
-                      " SELECT ?, iif(?2 = 0, ifnull(max(seq), 0) + 1, ?2), ?, ?, ?, ? FROM messages",
-                      "siiiss", key, message->thread, message->forward_depth, message->date_ms,
-                      message->header, message->search_text);
+                      " SELECT iif(EXISTS (SELECT 1 FROM messages WHERE message_id = ?1),"
+                      " lower(hex(randomblob(16))), ?1), iif(?2 = 0, ifnull(max(seq), 0) + 1, ?2),"
+                      " ?3, ?4, ?5, ?6 FROM messages",
+                      "siiiss", message->message_id, message->thread, message->forward_depth,
+                      message->date_ms, message->header, message->search_text);
     if (error != 0)
         return error;
     *ret_seq = sqlite3_last_insert_rowid(turn->db);
@@ -140,22 +142,14 @@ static int join_thread(struct connection *turn, struct message *message)
  * and repeat a delivery whose answer they lost. */
 static int store_once(struct connection *turn, struct message *message, int64_t *ret_seq)
 {
-    int64_t earlier[2] = {0}; /* seq, and whether it has the same bytes */
-    char other_key[37];
-    int error = query_integers(turn, earlier, 2,
-                               "SELECT seq, raw = ? FROM messages LEFT JOIN contents ON message = seq"
-                               " WHERE message_id = ?",
-                               "bs", (const void *)message->raw, message->raw_len, message->message_id);
-    if (error == 0 && earlier[1] != 0) {
-        *ret_seq = earlier[0];
-        return 0;
-    }
-    bool is_first = error == -ENOENT; /* else an earlier message keeps the Message-ID as its key */
-    random_uuid(other_key);
-    if (error == 0 || is_first)
-        error = join_thread(turn, message);
-    return error == 0 ? delivery_store(turn, message, is_first ? message->message_id : other_key, ret_seq)
-                      : error;
+    int error = query_integers(turn, ret_seq, 1,
+                               "SELECT seq FROM messages JOIN contents ON message = seq"
+                               " WHERE message_id = ? AND raw = ?",
+                               "sb", message->message_id, (const void *)message->raw, message->raw_len);
+    if (error != -ENOENT)
+        return error;
+    error = join_thread(turn, message);
+    return error == 0 ? delivery_store(turn, message, ret_seq) : error;
 }
 
 static bool list_has_address(const json_t *list, const char *recipient)

@@ -25,9 +25,9 @@ enum {
     DELIVERY_INBOXES_MAX = 10 * 1000,      /* once there are this many inboxes, mail makes no new one */
 };
 
-/* Stores a message in the row *ret_seq. Replies find the message by `key`: its Message-ID, or a random text
- * if an earlier message has this Message-ID. The caller has the turn to write. Return: 0 or -errno. */
-int delivery_store(struct connection *turn, const struct message *message, const char *key, int64_t *ret_seq);
+/* Stores a message in the row *ret_seq. Replies find the message by its Message-ID, unless an earlier message
+ * has this Message-ID. The caller has the turn to write. Return: 0 or -errno. */
+int delivery_store(struct connection *turn, const struct message *message, int64_t *ret_seq);
 
 /* Adds an email of a stored message to the inbox of `recipient`, an address as in struct message. The caller
  * has the turn to write. Return: 0, also if the inbox has the message already; -ENOENT if there is no such

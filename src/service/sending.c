@@ -361,7 +361,7 @@ static int store_message(const struct service_context *context, struct connectio
     char id[37];
     const struct message *message = &submission->message;
     int64_t seq = 0;
-    int error = delivery_store(turn, message, message->message_id, &seq);
+    int error = delivery_store(turn, message, &seq);
     if (error == 0)
         error = record_sent(turn, submission, seq, id);
     if (error == 0)
@@ -498,7 +498,7 @@ static int deliver_letter(struct connection *turn, struct message *message, cons
     int64_t seq = 0;
     int error = message_compose(message, domain);
     if (error == 0)
-        error = delivery_store(turn, message, message->message_id, &seq);
+        error = delivery_store(turn, message, &seq);
     return error == 0 ? delivery_add_email(turn, message, seq, DELIVERY_TO, json_array_get(message->to, 0))
                       : error;
 }
