@@ -186,14 +186,11 @@ static bool list_inboxes_first(struct mail_service *service, GArray *ret_inboxes
 static bool is_foreign(struct store *store, const GArray *inboxes)
 {
     struct index *index = &store->index;
-    size_t known;
-    size_t emails;
     uint32_t number;
-    index_count_shown(index, &known, &emails);
     for (guint i = 0; i < inboxes->len; i++)
         if (index_find_inbox_by_id(index, g_array_index(inboxes, struct inbox_record, i).id, &number))
             return false;
-    return known > (index_find_inbox_of_no_name(index) == NUMBER_NONE ? 0 : 1);
+    return index_count_shown(index).inboxes > (index_find_inbox_of_no_name(index) == NUMBER_NONE ? 0 : 1);
 }
 
 static int take_first_inboxes(struct store *store, const GArray *inboxes, char **ret_reason)

@@ -82,11 +82,8 @@ static void find_new_inboxes(struct store *store, struct cancel *cancel)
 
 int store_find_sender(struct store *store, const char *address, char **ret_address)
 {
-    size_t inboxes;
-    size_t emails;
     int error = index_find_sender(&store->index, address, ret_address);
-    index_count_shown(&store->index, &inboxes, &emails);
-    if (error != -EADDRNOTAVAIL || (address == NULL && inboxes > 0))
+    if (error != -EADDRNOTAVAIL || (address == NULL && index_count_shown(&store->index).inboxes > 0))
         return error;
     find_new_inboxes(store, NULL);
     return index_find_sender(&store->index, address, ret_address);

@@ -585,18 +585,16 @@ int64_t store_inboxes_changed_ms(struct store *store)
     return store->index.inboxes_changed_ms;
 }
 
-void index_count_shown(struct index *index, size_t *ret_inboxes, size_t *ret_emails)
+struct index_shown index_count_shown(struct index *index)
 {
-    *ret_inboxes = 0;
-    *ret_emails = 0;
+    struct index_shown shown = {0};
     READ_GUARD(&index->read_lock);
     for (uint32_t i = 0; i < index->inboxes.items->len; i++) {
         const struct inbox *inbox = get_live_locked(index, i);
-        if (inbox == NULL)
-            continue;
-        ++*ret_inboxes;
-        *ret_emails += inbox->emails.live;
+        shown.inboxes += inbox != NULL;
+        shown.emails += inbox != NULL ? inbox->emails.live : 0;
     }
+    return shown;
 }
 
 uint32_t index_find_inbox_of_no_name(struct index *index)

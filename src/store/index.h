@@ -195,8 +195,11 @@ void index_notify_event(const struct index *index, enum event_kind kind, const c
 /* Finds an inbox by id. Returns false if there is none, or it is gone. */
 bool index_find_inbox_by_id(struct index *index, const char *id, uint32_t *ret_inbox);
 
-/* Counts the inboxes and emails that are shown. */
-void index_count_shown(struct index *index, size_t *ret_inboxes, size_t *ret_emails);
+struct index_shown {
+    size_t inboxes;
+    size_t emails;
+};
+struct index_shown index_count_shown(struct index *index);
 
 /* Returns the number of the inbox of emails that name no inbox, or NUMBER_NONE if there are none. */
 uint32_t index_find_inbox_of_no_name(struct index *index);

@@ -277,11 +277,8 @@ static bool can_search(struct search *search)
 {
     struct store *store = search->store;
     struct service_capabilities capabilities;
-    size_t inboxes;
-    size_t emails;
     store->service->ops->get_capabilities(store->service, &capabilities);
-    index_count_shown(&store->index, &inboxes, &emails);
-    if (capabilities.inbox_list == CAPABILITY_ABSENT || emails == 0)
+    if (capabilities.inbox_list == CAPABILITY_ABSENT || index_count_shown(&store->index).emails == 0)
         return false;
     int64_t now_ms = clock_monotonic_ms(store->index.clock);
     if (now_ms < atomic_load(&store->searcher.can_until_ms))

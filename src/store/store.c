@@ -111,7 +111,9 @@ void store_get_status(struct store *store, struct store_status *ret)
     *ret = (struct store_status){0};
     contact_get_status(&store->contact, ret);
     sync_get_status(store->sync, ret);
-    index_count_shown(&store->index, &ret->inboxes, &ret->emails);
+    const struct index_shown shown = index_count_shown(&store->index);
+    ret->inboxes = shown.inboxes;
+    ret->emails = shown.emails;
     const struct index_size size = index_get_size(&store->index);
     ret->kept_emails = size.emails;
     ret->kept_emails_max = store->index.max.emails;

@@ -352,11 +352,10 @@ static bool request_with_or_without_quarantined(struct mail_listing *listing, en
 /* Fills in the listing from its inbox. Returns false if there is no such inbox. */
 static bool find_inbox(struct mail_listing *listing, size_t *ret_known)
 {
-    size_t inboxes;
     if (listing->inbox == SYNC_ALL) {
         listing->name = "all inboxes";
         listing->state = &listing->pass->round->state;
-        index_count_shown(listing->index, &inboxes, ret_known);
+        *ret_known = index_count_shown(listing->index).emails;
         return true;
     }
     READ_GUARD(&listing->index->read_lock);
