@@ -180,20 +180,20 @@ static int decode_text(const struct mime_entity *leaf, GString *out, char **ret_
     int error = mime_decode(leaf, &bytes, &len, ret_reason);
     if (error != 0)
         return error;
-    g_autoptr(GString) text = g_string_sized_new(len);
     g_autofree char *charset = mime_read_parameter(leaf->header, "Content-Type", "charset");
     const char *label = charset != NULL ? charset : "";
-    if (!charset_append_utf8(text, label, strlen(label), bytes, len,
+    if (!charset_append_utf8(out, label, strlen(label), bytes, len,
                              ret_reason != NULL ? CHARSET_REFUSE : CHARSET_REPLACE))
         return reason_give(ret_reason, -EBADMSG, "the text cannot be read as the charset it names, \"%.40s\"",
                            label);
-    if (!normalise_line_ends(text) && ret_reason != NULL)
+    if (!normalise_line_ends(out) && ret_reason != NULL)
         return reason_give(ret_reason, -EBADMSG, "the text holds a NUL character");
     bool is_delsp = false;
-    if (is_flowed(leaf, &is_delsp))
+    if (is_flowed(leaf, &is_delsp)) {
+        g_autoptr(GString) text = g_string_new_len(out->str, (gssize)out->len);
+        g_string_truncate(out, 0);
         flowed_append(out, text->str, text->len, is_delsp);
-    else
-        g_string_append_len(out, text->str, (gssize)text->len);
+    }
     return 0;
 }
 
