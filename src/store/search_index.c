@@ -55,8 +55,17 @@ int search_index_add_pending_content(struct connection *connection, uint32_t ema
 /* ---------------------------------------------------------------- indexing */
 
 enum {
-    EMAILS_AT_ONCE = 512 /* indexing them takes some 50 ms */
+    EMAILS_AT_ONCE = 512,            /* indexing them takes some 50 ms */
+    BYTES_AT_ONCE = 4 * 1024 * 1024, /* of records and bodies, which SQLite keeps in memory */
 };
+
+/* Gives the number after the last email of the next batch, or NULL. The email that exceeds BYTES_AT_ONCE is
+ * the last. */
+static const char find_batch[] =
+    "SELECT max(number) + 1 FROM (SELECT number, sum(len) OVER (ORDER BY number) - len AS before FROM"
+    " (SELECT pending.number AS number, ifnull(json_len, 0) + ifnull(length(body), 0) AS len"
+    " FROM search_pending AS pending LEFT JOIN emails ON emails.number = pending.number"
+    " ORDER BY pending.number LIMIT ?1)) WHERE before < ?2";
 
 /* All strings in a JSON value, in the order of the record; the text is cut at its bound. An address is an
  * object with a name and an address; some servers send a string. */
@@ -68,31 +77,32 @@ enum {
     STRINGS_OF("json_extract(record.json, '$.to_addresses', '$.cc_addresses', '$.bcc_addresses')")
 #define REPLY_TO STRINGS_OF("record.json -> '$.reply_to_addresses'")
 
-/* The row of a changed record keeps its body and attachments. An email that is gone has no record. */
+/* The row of a changed record keeps its body and attachments. An email that is gone has no record. With CROSS
+ * JOIN, SQLite begins with the few pending emails. */
 static const char index_pending[] =
     "INSERT OR REPLACE INTO search (rowid, subject, sender, recipients, reply_to, body, attached)"
     " SELECT pending.number, record.json ->> '$.subject', " SENDER ", " RECIPIENTS ", " REPLY_TO ","
     " coalesce(pending.body, search.body), coalesce(pending.attached, search.attached, ?2)"
-    " FROM (SELECT * FROM search_pending ORDER BY number LIMIT ?1) AS pending"
-    " JOIN emails ON emails.number = pending.number"
-    " JOIN (SELECT number, CAST(json AS TEXT) AS json FROM records) AS record ON record.number = emails.text"
-    " LEFT JOIN search ON search.rowid = pending.number WHERE json_valid(record.json)";
+    " FROM search_pending AS pending CROSS JOIN emails ON emails.number = pending.number CROSS JOIN"
+    " (SELECT number, CAST(json AS TEXT) AS json FROM records) AS record ON record.number = emails.text"
+    " LEFT JOIN search ON search.rowid = pending.number"
+    " WHERE pending.number < ?1 AND json_valid(record.json)";
 
 int search_index_process_pending(struct cache *cache)
 {
     struct connection *connection = NULL;
+    int64_t end = 0; /* stays 0 if no email is pending */
     int error = cache_begin_write(cache, &connection);
     if (error != 0)
         return error;
-    error = query_execute(connection, index_pending, "is", (int64_t)EMAILS_AT_ONCE, attached_unknown);
+    error = query_integers(connection, &end, 1, find_batch, "ii", (int64_t)EMAILS_AT_ONCE,
+                           (int64_t)BYTES_AT_ONCE);
     if (error == 0)
-        error = query_execute(connection,
-                              "DELETE FROM search_pending WHERE number IN"
-                              " (SELECT number FROM search_pending ORDER BY number LIMIT ?)",
-                              "i", (int64_t)EMAILS_AT_ONCE);
-    bool has_more = error == 0 && sqlite3_changes(connection->db) == EMAILS_AT_ONCE;
+        error = query_execute(connection, index_pending, "is", end, attached_unknown);
+    if (error == 0)
+        error = query_execute(connection, "DELETE FROM search_pending WHERE number < ?", "i", end);
     error = cache_end_write(cache, error);
-    return error != 0 ? error : has_more ? 1 : 0;
+    return error != 0 ? error : end > 0 ? 1 : 0;
 }
 
 /* ---------------------------------------------------------------- finding */
