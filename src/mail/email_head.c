@@ -23,33 +23,29 @@ static void note_unusable(const char *text, size_t len, struct address_list *lis
         list->unusable = g_strconcat(valid, kept < len ? "\uFFFD" : "", NULL);
 }
 
-static int add_address(const json_t *value, struct address_list *list)
+static void add_address(const json_t *value, struct address_list *list)
 {
     const json_t *address = json_is_object(value) ? json_object_get(value, "address") : value;
     const char *text = json_string_value(address);
     const char *name = json_string_value(json_object_get(value, "name"));
     size_t len = json_string_length(address);
     if (text == NULL)
-        return 0;
+        return;
     bool has_nul = strlen(text) != len;
-    if (!has_nul && address_is_valid(text))
-        return address_list_append(list, text, name != NULL && address_name_is_valid(name) ? name : NULL);
-
     /* Some services send the text of the header: "Bob <bob@x.example>", "undisclosed-recipients:;". */
-    int error = has_nul ? -EBADMSG : address_list_parse(list, text, NULL, NULL);
-    if (error != -EBADMSG && error != -EMSGSIZE)
-        return error;
-    note_unusable(text, len, list);
-    return 0;
+    if (!has_nul && address_is_valid(text))
+        address_list_append(list, text, name != NULL && address_name_is_valid(name) ? name : NULL);
+    else if (has_nul || address_list_parse(list, text, NULL, NULL) != 0)
+        note_unusable(text, len, list);
 }
 
 /* The value is one address or an array of them. */
-static int read_addresses(const json_t *value, struct address_list *list)
+static void read_addresses(const json_t *value, struct address_list *list)
 {
-    int error = json_is_array(value) ? 0 : add_address(value, list);
-    for (size_t i = 0; i < json_array_size(value) && error == 0; i++)
-        error = add_address(json_array_get(value, i), list);
-    return error;
+    if (!json_is_array(value))
+        add_address(value, list);
+    for (size_t i = 0; i < json_array_size(value); i++)
+        add_address(json_array_get(value, i), list);
 }
 
 int email_head_read(const char *json, size_t len, struct email_head *ret_head)
@@ -58,19 +54,12 @@ int email_head_read(const char *json, size_t len, struct email_head *ret_head)
     int error = json_value_read(json, len, 0, &object);
     if (error != 0 || !json_is_object(object))
         return error != 0 ? error : -EBADMSG;
-    struct email_head head = {.subject = g_strdup(json_value_text(json_object_get(object, "subject")))};
-    error = read_addresses(json_object_get(object, "from_address"), &head.from);
-    if (error == 0)
-        error = read_addresses(json_object_get(object, "to_addresses"), &head.to);
-    if (error == 0)
-        error = read_addresses(json_object_get(object, "cc_addresses"), &head.cc);
-    if (error == 0)
-        error = read_addresses(json_object_get(object, "reply_to_addresses"), &head.reply_to);
-    if (error != 0)
-        email_head_release(&head);
-    else
-        *ret_head = head;
-    return error;
+    *ret_head = (struct email_head){.subject = g_strdup(json_value_text(json_object_get(object, "subject")))};
+    read_addresses(json_object_get(object, "from_address"), &ret_head->from);
+    read_addresses(json_object_get(object, "to_addresses"), &ret_head->to);
+    read_addresses(json_object_get(object, "cc_addresses"), &ret_head->cc);
+    read_addresses(json_object_get(object, "reply_to_addresses"), &ret_head->reply_to);
+    return 0;
 }
 
 void email_head_release(struct email_head *head)

@@ -92,20 +92,18 @@ static GHashTable *new_address_set(void)
 
 /* Adds the addresses that are in neither `taken` nor `own` (may be NULL). `to` may get one address more than
  * ADDRESS_LIST_MAX, so that draft_parse() refuses the message. */
-static int add_recipients(struct address_list *to, const struct address_list *from, GHashTable *taken,
-                          GHashTable *own)
+static void add_recipients(struct address_list *to, const struct address_list *from, GHashTable *taken,
+                           GHashTable *own)
 {
     if (to->unusable == NULL)
         to->unusable = g_strdup(from->unusable);
-    int error = 0;
-    for (size_t i = 0; i < from->len && to->len <= ADDRESS_LIST_MAX && error == 0; i++) {
+    for (size_t i = 0; i < from->len && to->len <= ADDRESS_LIST_MAX; i++) {
         const struct address *one = &from->items[i];
         if (is_in_set(taken, one->address) || (own != NULL && is_in_set(own, one->address)))
             continue;
         add_to_set(taken, one->address);
-        error = address_list_append(to, one->address, one->name);
+        address_list_append(to, one->address, one->name);
     }
-    return error;
 }
 
 static bool is_empty(const struct address_list *list)
@@ -119,8 +117,8 @@ static bool is_the_inbox(const struct reply_original *original, const struct add
            address_equals(list->items[0].address, original->inbox_address);
 }
 
-static int find_recipients(enum reply_kind kind, const struct reply_original *original,
-                           struct address_list *to, struct address_list *cc)
+static void find_recipients(enum reply_kind kind, const struct reply_original *original,
+                            struct address_list *to, struct address_list *cc)
 {
     const struct email_head *head = original->head;
     bool has_reply_to = !is_empty(&head->reply_to) && !is_the_inbox(original, &head->reply_to);
@@ -132,16 +130,14 @@ static int find_recipients(enum reply_kind kind, const struct reply_original *or
     if (original->inbox_address != NULL)
         add_to_set(own, original->inbox_address);
 
-    int error = 0;
     if (is_the_inbox(original, senders))
-        error = add_recipients(to, &head->to, taken, own);
-    if (error == 0 && is_empty(to))
-        error = add_recipients(to, senders, taken, NULL);
-    if (error == 0 && kind == REPLY_ALL)
-        error = add_recipients(cc, &head->to, taken, own);
-    if (error == 0 && kind == REPLY_ALL)
-        error = add_recipients(cc, &head->cc, taken, own);
-    return error;
+        add_recipients(to, &head->to, taken, own);
+    if (is_empty(to))
+        add_recipients(to, senders, taken, NULL);
+    if (kind == REPLY_ALL) {
+        add_recipients(cc, &head->to, taken, own);
+        add_recipients(cc, &head->cc, taken, own);
+    }
 }
 
 static void write_addresses(struct json_writer *writer, const char *key, const struct address_list *list)
@@ -156,9 +152,8 @@ int reply_make(enum reply_kind kind, const struct reply_original *original, char
     _cleanup_(address_list_release) struct address_list to = {0};
     _cleanup_(address_list_release) struct address_list cc = {0};
     _cleanup_free_ char *subject = make_subject(kind, original->head->subject);
-    int error = kind != REPLY_FORWARD ? find_recipients(kind, original, &to, &cc) : 0;
-    if (error != 0)
-        return error;
+    if (kind != REPLY_FORWARD)
+        find_recipients(kind, original, &to, &cc);
 
     struct json_writer writer;
     json_writer_init(&writer, &text, 0);
