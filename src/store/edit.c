@@ -105,10 +105,11 @@ int store_create_inbox(struct store *store, const char *address, struct cancel *
     if (index_has_address(&store->index, address))
         return reason_give(ret_reason, -EEXIST, "there is an inbox with this address already");
     error = request_upsert(store, request, cancel, &id, &result);
-    if (error == 0 && id == NULL)
-        error = -EHOSTUNREACH;
     if (error != 0)
         error = refuse_edit(store, address, NULL, error, result_reason(&result), ret_reason);
+    else if (id == NULL)
+        error = refuse_edit(store, address, NULL, -EHOSTUNREACH,
+                            "the service's answer carries no id of an inbox", ret_reason);
     else
         error = inbox_record_from_request(request, id, &record);
     if (error == 0)
