@@ -143,6 +143,8 @@ static const char usage[] =
 
 struct given {
     char *values[OPTION_COUNT]; /* by row; NULL if not given. The value of a flag is "yes" or "no" */
+    char *own[OPTION_COUNT];    /* likewise, in the account's section of the configuration */
+    char *shared[OPTION_COUNT]; /* likewise, in the configuration before the first section */
     struct options *options;    /* borrowed; some fields are set while the arguments are read */
     int foreground;
     int debug;
@@ -167,15 +169,13 @@ static void set_text(struct given *given, int option, const char *value)
     given->values[option] = g_strdup(value);
 }
 
-static void release_values(char **values)
-{
-    for (int i = 0; i < OPTION_COUNT; i++)
-        secret_free(values[i]);
-}
-
 static void given_release(struct given *given)
 {
-    release_values(given->values);
+    for (int i = 0; i < OPTION_COUNT; i++) {
+        secret_free(given->values[i]);
+        secret_free(given->own[i]);
+        secret_free(given->shared[i]);
+    }
 }
 
 /* ---------------------------------------------------------------- the command line */
@@ -305,13 +305,11 @@ static void read_environment(struct given *given)
  */
 
 struct config {
-    const char *account;        /* the name of the user's account; NULL if none was named */
-    bool is_private;            /* only the owner can read the file */
-    bool is_found;              /* the file has a section of the account */
-    char *shared[OPTION_COUNT]; /* the values before the first section, by row */
-    char *own[OPTION_COUNT];    /* the values of the account's section, by row */
-    char **current;             /* `shared` or `own`; NULL in another account's section */
-    GString *names;             /* names of the sections, for an error text */
+    struct given *given; /* borrowed; gets the values */
+    bool is_private;     /* only the owner can read the file */
+    bool is_found;       /* the file has a section of the account */
+    char **current;      /* given->shared or given->own; NULL in another account's section */
+    GString *names;      /* borrowed; names of the sections, for an error text */
 };
 
 static const char bad_line[] = "not 'name = value', or a value that is not allowed";
@@ -319,13 +317,6 @@ static const char bad_section[] =
     "not '[ACCOUNT]': a name has up to 64 letters, digits and ._-@+, begins with one of the "
     "first two, and means nothing else to inboxfs";
 static const char stands_twice[] = "this stands in the file twice";
-
-static void config_release(struct config *config)
-{
-    release_values(config->shared);
-    release_values(config->own);
-    g_string_free(config->names, TRUE);
-}
 
 /* Parses `name = value`. Returns NULL, or the error text. */
 static const char *parse_value_line(struct config *config, char *line)
@@ -374,11 +365,11 @@ static const char *parse_section_line(struct config *config, char *line)
     const char *name = g_strstrip(line + 1);
     if (!is_account_name(name))
         return bad_section;
-    bool is_own = g_strcmp0(config->account, name) == 0;
+    bool is_own = g_strcmp0(config->given->options->account, name) == 0;
     if (is_own && config->is_found)
         return stands_twice;
     config->is_found |= is_own;
-    config->current = is_own ? config->own : NULL;
+    config->current = is_own ? config->given->own : NULL;
     g_string_append_printf(config->names, "%s%s", config->names->len > 0 ? ", " : "", name);
     return NULL;
 }
@@ -409,18 +400,18 @@ static void merge_values(struct given *given, char **values)
 }
 
 /* Returns 0 or -errno, which is logged. */
-static int merge_config(struct given *given, struct config *config, const char *path)
+static int merge_config(struct given *given, const struct config *config, const char *path)
 {
-    if (config->account != NULL && !config->is_found)
-        return complain(-ENOENT, "there is no account '%s' in %s; it has: %s", config->account, path,
+    const char *account = given->options->account;
+    if (account != NULL && !config->is_found)
+        return complain(-ENOENT, "there is no account '%s' in %s; it has: %s", account, path,
                         config->names->len > 0 ? config->names->str : "none");
-    merge_values(given, config->own);
-    if (config->account != NULL && given->values[OPTION_STATE_DIR] == NULL &&
-        config->shared[OPTION_STATE_DIR] != NULL)
+    merge_values(given, given->own);
+    if (account != NULL && given->values[OPTION_STATE_DIR] == NULL && given->shared[OPTION_STATE_DIR] != NULL)
         return complain(
             -EINVAL,
             "%s: state-dir before the first section would be that of all accounts: give each its own", path);
-    merge_values(given, config->shared);
+    merge_values(given, given->shared);
     return 0;
 }
 
@@ -440,15 +431,14 @@ static int check_config_owner(const struct stat *status, const char *path)
 
 static int apply_config(struct given *given, int fd, const char *path)
 {
-    _cleanup_(config_release) struct config config = {.account = given->options->account,
-                                                      .names = g_string_new(NULL)};
+    g_autoptr(GString) names = g_string_new(NULL);
+    struct config config = {.given = given, .current = given->shared, .names = names};
     _cleanup_free_ char *text = NULL;
     struct stat status;
     size_t len = 0;
     int error = fstat(fd, &status) != 0 ? -errno : file_read_fd(fd, CONFIG_MAX_BYTES, &text, &len);
     if (error != 0 || text == NULL)
         return complain(error, "cannot read the configuration %s: %s", path, strerror(-error));
-    config.current = config.shared;
     config.is_private = (status.st_mode & 077) == 0;
     error = check_config_owner(&status, path);
     if (error == 0)
