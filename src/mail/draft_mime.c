@@ -429,10 +429,10 @@ static bool has_second_message(struct span text)
 
 /* A body that is too long is cut after a character at most four bytes above its bound, so that
  * check_recipients_and_sizes() (draft.c) still refuses it. */
-static int join_texts(struct draft_reading *reading)
+static void join_texts(struct draft_reading *reading)
 {
-    return mime_texts_join(&reading->texts, DRAFT_BODY_MAX_BYTES + 4, &reading->plain_text, &reading->html,
-                           &reading->alternative_content);
+    mime_texts_join(&reading->texts, DRAFT_BODY_MAX_BYTES + 4, &reading->plain_text, &reading->html,
+                    &reading->alternative_content);
 }
 
 int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len)
@@ -446,11 +446,11 @@ int draft_read_mime(struct draft_reading *reading, const char *bytes, size_t len
         return reason_give(reading->ret_reason, -EBADMSG,
                            "a mailbox with more than one message; hand in each by itself");
     int error = mime_read(message, &visitor);
-    if (error == 0)
-        error = join_texts(reading);
-    if (error == 0)
-        note_content_ids(reading);
-    return error;
+    if (error != 0)
+        return error;
+    join_texts(reading);
+    note_content_ids(reading);
+    return 0;
 }
 
 int draft_read_answer_text(struct draft_reading *reading, const char *bytes, size_t len)
@@ -467,5 +467,6 @@ int draft_read_answer_text(struct draft_reading *reading, const char *bytes, siz
     free(TAKE_PTR(*reading->ret_reason));
     const struct mime_entity alone = {.header = {"", 0}, .body = text, .type = "text/plain"};
     error = read_leaf(reading, &alone, MIME_PLAIN);
-    return error != 0 ? error : join_texts(reading);
+    join_texts(reading);
+    return error;
 }

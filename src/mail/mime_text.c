@@ -291,23 +291,21 @@ static void append_plain_as_html(GString *out, const GString *plain, size_t max_
     append_up_to_bound(out, end, sizeof(end) - 1, max_bytes);
 }
 
-static int append_html_as_plain(GString *out, const GString *html, size_t max_bytes)
+static void append_html_as_plain(GString *out, const GString *html, size_t max_bytes)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(max_bytes);
-    int error = html_to_text(&text, html->str, html->len);
+    html_to_text(&text, html->str, html->len);
     append_piece(out, strbuf_str(&text), text.len, max_bytes);
-    return error == -EMSGSIZE ? 0 : error;
 }
 
 /* Joins the texts of this role. With `takes_other`, a piece without a text of this role gives its other text.
- * Leaves *ret_text unchanged if there is no text. */
-static int join_texts(const struct mime_texts *texts, enum mime_role role, bool takes_other, size_t max_bytes,
-                      char **ret_text)
+ * Returns NULL if there is no text. */
+static char *join_texts(const struct mime_texts *texts, enum mime_role role, bool takes_other,
+                        size_t max_bytes)
 {
     g_autoptr(GString) text = g_string_new(NULL);
     bool has_text = false;
-    int error = 0;
-    for (size_t i = 0; i < texts->len && error == 0; i++) {
+    for (size_t i = 0; i < texts->len; i++) {
         const struct mime_piece *piece = &texts->pieces[i];
         const GString *own = role == MIME_HTML ? piece->html : piece->plain;
         has_text = has_text || own != NULL || takes_other;
@@ -316,15 +314,13 @@ static int join_texts(const struct mime_texts *texts, enum mime_role role, bool 
         else if (takes_other && role == MIME_HTML)
             append_plain_as_html(text, piece->plain, max_bytes);
         else if (takes_other)
-            error = append_html_as_plain(text, piece->html, max_bytes);
+            append_html_as_plain(text, piece->html, max_bytes);
     }
-    if (error == 0 && has_text)
-        *ret_text = g_string_free(g_steal_pointer(&text), false);
-    return error;
+    return has_text ? g_string_free(g_steal_pointer(&text), false) : NULL;
 }
 
-int mime_texts_join(struct mime_texts *texts, size_t max_bytes, char **ret_plain, char **ret_html,
-                    bool *ret_is_alternative)
+void mime_texts_join(struct mime_texts *texts, size_t max_bytes, char **ret_plain, char **ret_html,
+                     bool *ret_is_alternative)
 {
     drop_blank_pieces(texts);
     bool has_both = false; /* at least one piece has both forms */
@@ -340,8 +336,7 @@ int mime_texts_join(struct mime_texts *texts, size_t max_bytes, char **ret_plain
         has_html_alone = has_html_alone || !has_plain;
     }
     bool is_mixed = has_both ? has_plain_alone || has_html_alone : !is_in_order;
-    *ret_plain = *ret_html = NULL;
     *ret_is_alternative = has_both || is_mixed;
-    int error = join_texts(texts, MIME_PLAIN, is_mixed, max_bytes, ret_plain);
-    return error != 0 ? error : join_texts(texts, MIME_HTML, is_mixed, max_bytes, ret_html);
+    *ret_plain = join_texts(texts, MIME_PLAIN, is_mixed, max_bytes);
+    *ret_html = join_texts(texts, MIME_HTML, is_mixed, max_bytes);
 }

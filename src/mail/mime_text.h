@@ -51,13 +51,13 @@ int mime_texts_add(struct mime_texts *texts, const struct mime_entity *leaf, enu
                    char **ret_reason);
 
 /* Joins the pieces in their order. Each text is cut after `max_bytes`, and is NULL if no piece has it. The
- * caller frees both. *ret_is_alternative is true if both texts have the same content. Return: 0 or -ENOMEM.
+ * caller frees both. *ret_is_alternative is true if both texts have the same content.
  *
  * If all plain pieces are before the HTML, each kind is joined by itself. In any other mixture both texts get
  * all pieces: the HTML shows a plain piece unchanged, and html_to_text() converts an HTML piece for the plain
  * text. */
-int mime_texts_join(struct mime_texts *texts, size_t max_bytes, char **ret_plain, char **ret_html,
-                    bool *ret_is_alternative);
+void mime_texts_join(struct mime_texts *texts, size_t max_bytes, char **ret_plain, char **ret_html,
+                     bool *ret_is_alternative);
 
 void mime_texts_release(struct mime_texts *texts);
 

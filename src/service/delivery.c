@@ -217,12 +217,10 @@ static int receive_message(struct database *database, const struct smtp_message 
     size_t mbox_len = mime_mbox_line_len((struct span){received->text, received->text_len});
     _cleanup_(message_release) struct message message = {0};
     struct connection *connection = NULL;
-    int error = message_read(received->text + mbox_len, received->text_len - mbox_len, &message);
+    message_read(received->text + mbox_len, received->text_len - mbox_len, &message);
     complete_message(received, &message);
-    if (error == 0)
-        error = message_make_columns(&message);
-    if (error == 0)
-        error = database_begin_write(database, &connection);
+    message_make_columns(&message);
+    int error = database_begin_write(database, &connection);
     if (error != 0)
         return error;
     int64_t seq = 0;

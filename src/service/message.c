@@ -100,7 +100,7 @@ static char *write_header(const struct message *message)
                   "in_reply_to_id", json_string_value(json_array_get(message->in_reply_to, 0)), "references",
                   message->references, "alternative_content", message->alternative_content, "attachments",
                   message_attachment_records(message));
-    return header != NULL ? json_dumps(header, JSON_COMPACT) : NULL;
+    return json_dumps(header, JSON_COMPACT);
 }
 
 char *message_search_text(const struct message *message)
@@ -115,24 +115,21 @@ char *message_search_text(const struct message *message)
         strbuf_append_char(&text, '\n');
         html_to_text(&text, message->html, strlen(message->html));
     }
-    return text.error == 0 ? g_utf8_casefold(strbuf_str(&text), -1) : NULL;
+    return g_utf8_casefold(strbuf_str(&text), -1);
 }
 
-int message_make_columns(struct message *message)
+void message_make_columns(struct message *message)
 {
     message->header = write_header(message);
     message->search_text = message_search_text(message);
-    return message->header != NULL && message->search_text != NULL ? 0 : -ENOMEM;
 }
 
-int message_compose(struct message *message, const char *domain)
+void message_compose(struct message *message, const char *domain)
 {
     message->date_ms = clock_realtime_ms(clock_system());
     message_make_id(message, domain);
-    int error = message_make_columns(message);
-    if (error == 0)
-        message->raw = message->written = message_write(message, &message->raw_len);
-    return error;
+    message_make_columns(message);
+    message->raw = message->written = message_write(message, &message->raw_len);
 }
 
 /* ---------------------------------------------------------------- reading */
@@ -322,7 +319,7 @@ static void read_headers(struct span header, struct message *message)
     message->reply_to = read_addresses(header, "Reply-To");
 }
 
-int message_read(const char *raw, size_t len, struct message *message)
+void message_read(const char *raw, size_t len, struct message *message)
 {
     struct span header, body;
     struct span text = skip_mbox_line(raw, len);
@@ -333,8 +330,7 @@ int message_read(const char *raw, size_t len, struct message *message)
     mime_split(text, &header, &body);
     read_headers(header, message);
     mime_read(text, &visitor);
-    int error = mime_texts_join(&reading.texts, DRAFT_BODY_MAX_BYTES, &message->plain_text, &message->html,
-                                &message->alternative_content);
+    mime_texts_join(&reading.texts, DRAFT_BODY_MAX_BYTES, &message->plain_text, &message->html,
+                    &message->alternative_content);
     mime_texts_release(&reading.texts);
-    return error;
 }

@@ -67,12 +67,11 @@ void message_release(struct message *message);
 /* Sets message_id to "<random@domain>". */
 void message_make_id(struct message *message, const char *domain);
 
-/* Makes `header` and `search_text` of the values. Return: 0 or -ENOMEM. */
-int message_make_columns(struct message *message);
+/* Makes `header` and `search_text` of the values. */
+void message_make_columns(struct message *message);
 
-/* Completes a message of this service: sets its date and Message-ID, and makes the columns and the text.
- * Return: 0 or -errno. */
-int message_compose(struct message *message, const char *domain);
+/* Completes a message of this service: sets its date and Message-ID, makes the columns and the text. */
+void message_compose(struct message *message, const char *domain);
 
 /* Returns the address with its domain in ASCII (RFC 5890), or unchanged if the domain has no such form. The
  * caller frees it. */
@@ -91,9 +90,8 @@ int message_write_for_relay(const char *raw, size_t len, struct strbuf *text);
 /* Fills a zeroed message from RFC 5322 text, which may be any bytes. Texts become UTF-8. message_id, date_ms,
  * from and the bodies stay zero if the text does not have them. A body is cut at DRAFT_BODY_MAX_BYTES, the
  * attachments at ATTACHMENTS_MAX (draft.h), a list at ADDRESS_LIST_MAX addresses, a subject at 8 KiB, a name
- * at 255 bytes. The text is borrowed until message_release(). The caller owns the values in the
- * message, on failure too. Return: 0 or -ENOMEM. */
-int message_read(const char *raw, size_t len, struct message *message);
+ * at 255 bytes. The text is borrowed until message_release(). */
+void message_read(const char *raw, size_t len, struct message *message);
 
 /* Reads the attachment with this index, in the order of message_read(); in a text of message_write(), an
  * enclosed message is the last attachment. The caller frees the bytes. Return: 0 or -ENOENT. */
@@ -101,7 +99,7 @@ int message_read_attachment(const char *raw, size_t len, size_t index, char **re
 
 json_t *message_attachment_records(const struct message *message);
 
-/* Returns the text in which searches look. The caller frees it. NULL when out of memory. */
+/* Returns the text in which searches look. The caller frees it. */
 char *message_search_text(const struct message *message);
 
 #endif

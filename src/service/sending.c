@@ -268,7 +268,9 @@ static int compose(const struct service_context *context, struct connection *rea
         error = refer_to_email(reader, submission, reply);
     if (error == 0 && reply->status == 0)
         error = attach_files(context, reader, submission->attachment_ids, message, reply);
-    return error == 0 && reply->status == 0 ? message_compose(message, context->config.domain) : error;
+    if (error == 0 && reply->status == 0)
+        message_compose(message, context->config.domain);
+    return error;
 }
 
 /* ---------------------------------------------------------------- in the turn to write */
@@ -496,9 +498,8 @@ static int deliver_letter(struct connection *turn, struct message *message, cons
     message->reply_to = json_array();
     message->is_automatic = true;
     int64_t seq = 0;
-    int error = message_compose(message, domain);
-    if (error == 0)
-        error = delivery_store(turn, message, &seq);
+    message_compose(message, domain);
+    int error = delivery_store(turn, message, &seq);
     return error == 0 ? delivery_add_email(turn, message, seq, DELIVERY_TO, json_array_get(message->to, 0))
                       : error;
 }

@@ -56,11 +56,11 @@ static int reread_messages(struct connection *connection)
         seq = sqlite3_column_int64(statement.row, 0);
         size_t before = (size_t)sqlite3_column_int64(statement.row, 1);
         _cleanup_(message_release) struct message message = {0};
-        error = message_read(sqlite3_column_blob(statement.row, 2),
-                             (size_t)sqlite3_column_bytes(statement.row, 2), &message);
+        message_read(sqlite3_column_blob(statement.row, 2), (size_t)sqlite3_column_bytes(statement.row, 2),
+                     &message);
         /* A message that the service wrote itself keeps its attachments. If the list was full, later
          * attachments were left out, and may now have moved up into it. */
-        if (error == 0 && (message.attachments_len < before || before == ATTACHMENTS_MAX))
+        if (message.attachments_len < before || before == ATTACHMENTS_MAX)
             error = update_message(connection, seq, &message);
     }
     return error == -ENOENT ? 0 : error;
