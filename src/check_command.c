@@ -308,7 +308,7 @@ static void check_missing_directory(struct check *check, const char *part, const
 static void check_directory(struct check *check, const char *part, const char *path)
 {
     _cleanup_close_ int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    struct statvfs space;
+    struct statvfs space = {.f_flag = 0};
     if (fd < 0 && errno == ENOENT) {
         check_missing_directory(check, part, path);
         return;
