@@ -154,8 +154,8 @@ enum {
 /* A state follows itself when only other fields of the row change: the name, the pool ids of pieces. */
 const struct item_state_facts item_states[ITEM_STATES] = {
     [ITEM_GONE] = {NULL, TO(ITEM_WRITING) | AGAIN, NOWHERE, NOWHERE, false, false},
-    [ITEM_WRITING] = {"writing", TO(ITEM_WRITING) | AGAIN | TO(ITEM_INTERRUPTED) | TO(ITEM_FAILED), OUT,
-                      ATTACHED, false, false},
+    [ITEM_WRITING] = {"writing", TO(ITEM_WRITING) | AGAIN | END | TO(ITEM_INTERRUPTED), OUT, ATTACHED, false,
+                      false},
     [ITEM_WAITING] = {"waiting", TO(ITEM_WRITING) | AGAIN | END | TO(ITEM_INTERRUPTED), OUT, ATTACHED, false,
                       false},
     [ITEM_QUEUED] = {"queued", TO(ITEM_WRITING) | AGAIN | TO(ITEM_SENDING) | END | TO(ITEM_INTERRUPTED), OUT,

@@ -17,7 +17,7 @@
 
 static const char *const allowed[ITEM_STATES] = {
     /* to:               G W w Q S s U u F ? I */
-    [ITEM_GONE] = /**/ "++++..+....", [ITEM_WRITING] = "++++..+.+.+",     [ITEM_WAITING] = /**/ "++++..+.+++",
+    [ITEM_GONE] = /**/ "++++..+....", [ITEM_WRITING] = "++++..+.+++",     [ITEM_WAITING] = /**/ "++++..+.+++",
     [ITEM_QUEUED] = "+++++.+.+++",    [ITEM_SENDING] = "...+.+..++.",     [ITEM_SENT] = /**/ "+.++..+....",
     [ITEM_UPLOADING] = "++++..+++..", [ITEM_UPLOADED] = "++++..+....",    [ITEM_FAILED] = "+.++..+....",
     [ITEM_UNKNOWN] = "+.++..+....",   [ITEM_INTERRUPTED] = "+.++..+....",

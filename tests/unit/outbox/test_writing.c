@@ -668,3 +668,24 @@ FIXTURE_TEST(a_message_is_not_sent_after_the_disk_refused_more_of_it)
     assert_true(shown_contains(fixture, FAILED, "m.eml.receipt.json", "a write to the file failed"));
     assert_true(shown_contains(fixture, FAILED, "m.eml", MESSAGE));
 }
+
+/* A message of unknown outcome that gets a never-sent name waits with its key, and can be edited. */
+FIXTURE_TEST(a_disk_that_is_full_at_the_close_fails_a_message_that_may_have_been_sent)
+{
+    struct fixture *fixture = *state;
+    struct outbox_handle *handle;
+    fake_service_push(fixture->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502, .happens = true});
+    assert_int_equal(mail(fixture, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(fixture), -EIO);
+    assert_int_equal(move(fixture, FAILED, "m.eml", OUT, "m.eml~"), 0);
+    uint64_t number = number_of(fixture, OUT, "m.eml~");
+    assert_int_equal(outbox_open_item(fixture->outbox, number, O_WRONLY, 0, &handle), 0);
+    append(handle, "more\n", (off_t)strlen(MESSAGE));
+    assert_int_equal(outbox_flush(handle, 0), 0);
+    disk_fill(0);
+    outbox_release(handle);
+    disk_empty();
+    assert_false(is_listed(fixture, OUT, "m.eml~"));
+    assert_true(shown_contains(fixture, FAILED, "m.eml~.receipt.json", "\"state\": \"unknown outcome\""));
+}
