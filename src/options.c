@@ -235,12 +235,9 @@ static int parse_argument(void *data, const char *argument, int key, struct fuse
     const char *value = strchr(argument, '=');
     const char *start = argument + (is_long ? 2 : 0);
     _cleanup_free_ char *name = g_strndup(start, strcspn(start, "="));
-    /* Names are written with - after `--`, and with _ after -o. */
-    bool is_well_written = strchr(name, is_long ? '_' : '-') == NULL;
-    int option = find_option(g_strdelimit(name, "_", '-'), ON_COMMAND_LINE);
+    int option = find_option(g_strdelimit(name, "_", '-'), ON_COMMAND_LINE); /* with _ after -o */
     bool is_key = value != NULL && strcmp(name, option_rows[OPTION_API_KEY].name) == 0;
-    if (option != OPTION_COUNT && (option_rows[option].kind == OPTION_FLAG) == (value == NULL) &&
-        is_well_written) {
+    if (option != OPTION_COUNT && (option_rows[option].kind == OPTION_FLAG) == (value == NULL)) {
         set_text(given, option, value != NULL ? value + 1 : "yes");
         return DISCARD;
     }
