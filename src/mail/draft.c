@@ -290,7 +290,7 @@ static int write_request(const struct draft_reading *reading, char **ret_request
     if (text.error == -EMSGSIZE)
         return reason_give(reading->ret_reason, -EMSGSIZE, "the message is too large to be sent");
     *ret_request = strbuf_take(&text, NULL);
-    return *ret_request == NULL ? -ENOMEM : 0;
+    return 0;
 }
 
 /* Returns true for the beginning of a JSON array. A header cannot begin with "[" and a JSON value. */
@@ -378,7 +378,7 @@ int draft_complete_request(const struct draft *draft, const char *from, const ch
     json_writer_init(&writer, &text, 0);
     json_write_value(&writer, request);
     *ret_request = strbuf_take(&text, NULL);
-    return *ret_request == NULL ? -ENOMEM : 0;
+    return *ret_request == NULL ? -EMSGSIZE : 0;
 }
 
 /* ---------------------------------------------------------------- the order of sending */

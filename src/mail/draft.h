@@ -52,11 +52,10 @@ struct draft {
     size_t not_carried_len;
 };
 
-/* Reads a message. The caller frees the draft. On failure *ret_reason describes the error (the caller frees;
- * it may be NULL on -ENOMEM). Return: 0; -EBADMSG for an unknown JSON field or type, a bad header or address,
- * a missing header section or an invalid encoding; -EDESTADDRREQ if there is no recipient, or `answered`
- * names a recipient that is not an address; -EMSGSIZE if the parts exceed ATTACHMENTS_MAX_BYTES together, or
- * the message exceeds a bound above; -ENOMEM.
+/* Reads a message. The caller frees the draft. On failure *ret_reason describes the error (the caller frees).
+ * Return: 0; -EBADMSG for an unknown JSON field or type, a bad header or address, a missing header section or
+ * an invalid encoding; -EDESTADDRREQ if there is no recipient, or `answered` names a recipient that is not an
+ * address; -EMSGSIZE if the parts exceed ATTACHMENTS_MAX_BYTES together, or the message a bound above.
  *
  * `answered` is the result of reply_make() (reply.h) for the email that the message answers, or NULL. An
  * answer may be a body alone: its first lines are headers only if they form a header section with a header
@@ -67,7 +66,7 @@ int draft_parse(const char *bytes, size_t len, const char *answered, struct draf
 
 /* Checks by the first bytes of an answer whether draft_parse() will refuse it for its recipients: the answer
  * is a body alone, and `answered` has no recipients (as for a forward) or an unusable one. Return: 0 if the
- * answer may still be valid; -EDESTADDRREQ with *ret_reason as above; -ENOMEM. */
+ * answer may still be valid; -EDESTADDRREQ with *ret_reason as above. */
 int draft_check_beginning(const char *bytes, size_t len, const char *answered, char **ret_reason);
 
 /* NULL-safe. */
@@ -75,7 +74,8 @@ void draft_free(struct draft *draft);
 
 /* Completes draft->request with `from`, and appends the given pool ids to the request's attachment_ids. If
  * the draft has message_ids and `replies_to` is an email's id, the request becomes a reply to that email.
- * `api` adds the idempotency_key. The caller frees *ret_request. Return: 0 or -ENOMEM. */
+ * `api` adds the idempotency_key. The caller frees *ret_request. Return: 0; -EMSGSIZE if it is
+ * too large. */
 int draft_complete_request(const struct draft *draft, const char *from, const char *replies_to,
                            const char *const *attachment_ids, size_t attachment_ids_len, char **ret_request);
 

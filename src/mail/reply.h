@@ -34,7 +34,7 @@ struct reply_original {
  * to From if Reply-To is empty or the inbox itself. If From is the inbox as well, the reply goes to To
  * without own addresses, or to From if To has no others. A reply to all also goes to To and Cc. A forward has
  * no recipients. A text that is not an address is kept in its list, and draft_parse() refuses a message that
- * needs the text. Equal originals give equal texts. Return: 0; -EMSGSIZE above REPLY_MAX_BYTES; -ENOMEM. */
+ * needs the text. Equal originals give equal texts. Return: 0; -EMSGSIZE above REPLY_MAX_BYTES. */
 int reply_make(enum reply_kind kind, const struct reply_original *original, char **ret_reply);
 
 /* The mark at the beginning of a subject, in any language: of a reply ("AW: dinner"), or of a forward. */
