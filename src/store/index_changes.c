@@ -553,8 +553,10 @@ void index_touch_inboxes(struct index *index)
 
 void index_set_quarantine_shown(struct index *index)
 {
-    if (!atomic_exchange(&index->shows_quarantine, true))
-        index_touch_inboxes(index);
+    if (atomic_exchange(&index->shows_quarantine, true))
+        return;
+    for (uint32_t i = 0; i < index_count_inbox_numbers(index); i++)
+        index_notify_inbox(index, i, STORE_CHANGED, NULL);
 }
 
 /* Returns the name of the folder if the inbox was removed, else NULL. */

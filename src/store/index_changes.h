@@ -107,8 +107,8 @@ void index_end_backfilling(struct index *index, uint32_t number);
 /* Call when the folders of all inboxes show other names: advances their times, and reports each inbox. */
 void index_touch_inboxes(struct index *index);
 
-/* Call when the service has listed quarantined emails. The first time, the folders of all inboxes show
- * .invalid/. */
+/* Call when the service has listed quarantined emails. The first time in a mount, the folders of all inboxes
+ * show .invalid/. They keep their times: most mounts find this out again. */
 void index_set_quarantine_shown(struct index *index);
 
 #endif

@@ -117,6 +117,23 @@ TEST_WITH(quarantined_mail_needs_no_request_of_its_own, set_up, fixture_tear_dow
     assert_int_equal(fake_service_count(fixture->fake, FAKE_LIST_EMAILS), before + 1);
 }
 
+TEST_WITH(the_folders_of_inboxes_keep_their_times_over_a_restart, set_up, fixture_tear_down)
+{
+    struct store_fixture *fixture = *state;
+    struct inbox_view before;
+    struct inbox_view after;
+    fake_clock_advance(&fixture->clock, 60 * 1000);
+    assert_int_equal(mark(fixture, held(fixture, SPF), true), 0);
+    assert_true(store_get_inbox(fixture->store, fixture_inbox(fixture, ALICE), &before));
+    fixture_restart(fixture);
+    assert_false(store_shows_quarantine(fixture->store)); /* no email is quarantined */
+    fake_clock_advance(&fixture->clock, 60 * 1000);
+    assert_int_equal(fixture_sync(fixture), 0);
+    assert_true(store_shows_quarantine(fixture->store));
+    assert_true(store_get_inbox(fixture->store, fixture_inbox(fixture, ALICE), &after));
+    assert_int_equal(before.changed_ms, after.changed_ms);
+}
+
 TEST(all_mail_of_a_core_server_is_shown)
 {
     struct store_fixture fixture;
