@@ -318,6 +318,8 @@ int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct 
     int64_t last = 0;
     int64_t is_done = 0;
     delete_gone(cache);
+    /* The next new email may get the number of one that was removed. */
+    run_script(cache, "DELETE FROM search_pending WHERE number NOT IN (SELECT number FROM emails)");
     cache_delete_replaced(cache);
     int error = database_begin_read(cache->database, &connection);
     if (error != 0)

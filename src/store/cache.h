@@ -101,9 +101,9 @@ struct cache_state {
     bool is_first_sync_done; /* cache_set_first_sync_done() was called since the cache was made */
 };
 
-/* Deletes the inboxes that are gone and the replaced records, then reads all rows (waits for the disk). Call
- * before other threads use the cache. Return: 0; -EUCLEAN when a row is damaged; the visitor's error; -errno
- * of SQLite. */
+/* Deletes the inboxes that are gone, the replaced records, and what is pending of removed emails, then reads
+ * all rows (waits for the disk). Call before other threads use the cache. Return: 0; -EUCLEAN when a row is
+ * damaged; the visitor's error; -errno of SQLite. */
 int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct cache_state *ret_state);
 
 /* Each writes a change in the caller's turn. Return: 0; -errno of SQLite. */

@@ -303,6 +303,32 @@ TEST_WITH(pending_emails_are_indexed_after_a_restart, set_up, tear_down)
     assert_string_equal(find(fixture, "report walrus"), "a");
 }
 
+static int ignore_inbox(void *context, const struct inbox_row *row)
+{
+    return 0;
+}
+
+static int ignore_email(void *context, const struct email_view *email, const char *key)
+{
+    return 0;
+}
+
+/* After a start, a new email may get the number of one that was removed. */
+TEST_WITH(a_removed_email_leaves_no_pending_body_to_the_next_email_of_its_number, set_up, tear_down)
+{
+    struct fixture *fixture = *state;
+    const struct cache_visitor visitor = {ignore_inbox, ignore_email, NULL};
+    struct cache_state loaded;
+    note(fixture, 0, "{\"subject\": \"removed\"}");
+    note_content(fixture, 0, "the walrus", NULL);
+    remove_email(fixture, 0);
+    assert_int_equal(cache_load(&fixture->cache, &visitor, &loaded), 0);
+    note(fixture, 0, "{\"subject\": \"another\"}");
+    catch_up(fixture);
+    assert_string_equal(find(fixture, "another"), "a");
+    assert_string_equal(find(fixture, "walrus"), "");
+}
+
 TEST_WITH(addresses_are_found_in_every_form, set_up, tear_down)
 {
     struct fixture *fixture = *state;
