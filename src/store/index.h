@@ -213,7 +213,7 @@ bool index_has_address(struct index *index, const char *address);
 /* Finds the position of an email in its inbox. Returns false if there is no such email. */
 bool index_find_position(struct index *index, uint32_t email, uint32_t *ret_inbox, size_t *ret_position);
 
-/* Looks at `max` positions, from `position` on (INDEX_LAST: the newest email's) in steps of `step` (1 or -1),
+/* Looks at `max` positions, from `position` on (INDEX_LAST: the last one) in steps of `step` (1 or -1),
  * and lists the emails there that are shown. Returns their number. */
 #define INDEX_LAST SIZE_MAX
 size_t index_list_from(struct index *index, uint32_t number, size_t position, int step, uint32_t *ret_emails,

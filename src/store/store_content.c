@@ -645,21 +645,29 @@ static int probe_part(struct contents *contents, uint32_t email, enum content_pa
     return fetch_and_store(contents, &request, &content);
 }
 
-/* Requests the content of one email after another until the capabilities are certain. */
+/* Requests the content of one email after another until the capabilities are certain: in turn of those that
+ * were found first and last, since the service may lack the content of all its oldest emails, and somebody
+ * may just have deleted the newest. */
 static void probe_emails(struct contents *contents, struct cancel *cancel)
 {
     struct index *index = &contents->store->index;
-    uint32_t emails[AHEAD_EMAILS];
-    size_t len = 0;
-    for (uint32_t inbox = 0; inbox < index_count_inbox_numbers(index) && len < PROBE_EMAILS_MAX; inbox++)
-        len += index_list_from(index, inbox, INDEX_LAST, -1, emails + len, AHEAD_EMAILS - len);
+    uint32_t emails[2][AHEAD_EMAILS]; /* from the last email of each inbox, and from the first */
+    size_t len[2] = {0, 0};
+    for (uint32_t inbox = 0; inbox < index_count_inbox_numbers(index) && len[0] < PROBE_EMAILS_MAX; inbox++) {
+        len[0] += index_list_from(index, inbox, INDEX_LAST, -1, emails[0] + len[0], AHEAD_EMAILS - len[0]);
+        len[1] += index_list_from(index, inbox, 0, 1, emails[1] + len[1], AHEAD_EMAILS - len[1]);
+    }
     bool is_sure = false;
-    for (size_t i = 0; i < len && i < PROBE_EMAILS_MAX && !is_sure && !cancel_is_set(cancel); i++) {
-        int error = probe_part(contents, emails[i], CONTENT_PART_TEXTS, cancel);
+    for (size_t i = 0; i < PROBE_EMAILS_MAX && !is_sure && !cancel_is_set(cancel); i++) {
+        size_t end = i % 2;
+        if (i / 2 >= len[end] || (end == 1 && i / 2 < len[0] && emails[0][i / 2] == emails[1][i / 2]))
+            continue;
+        uint32_t email = emails[end][i / 2];
+        int error = probe_part(contents, email, CONTENT_PART_TEXTS, cancel);
         is_sure = get_capabilities(contents).content == CAPABILITY_ABSENT;
         if (error != 0 && error != -EFBIG)
             continue;
-        error = probe_part(contents, emails[i], CONTENT_PART_RAW, cancel);
+        error = probe_part(contents, email, CONTENT_PART_RAW, cancel);
         is_sure = error == 0 || get_capabilities(contents).raw != CAPABILITY_UNKNOWN;
     }
 }

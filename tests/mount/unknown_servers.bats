@@ -352,6 +352,20 @@ shows_emails() { # COUNT
   [ "$(jq .sync.emails "$MOUNT/status.json")" = "$1" ]
 }
 
+@test "contents are found though the oldest or the newest emails have none" {
+  local first
+  for first in 0 190; do
+    control "$(some_emails "$first" 10 | jq -sc '{contents: map({key: .id, value: {id, plain_text: "x"}}) | from_entries}')"
+    some_emails 0 200 | server_has_emails
+    start_mount
+    refresh # with the probe
+    holds "$MOUNT/status.json" '.capabilities.content == "present"'
+    stop_mount
+    stop_service
+    start_scripted_service
+  done
+}
+
 @test "the next poll brings all new mail, however much" {
   some_emails 0 20 | server_has_emails
   start_mount --poll-interval=1
