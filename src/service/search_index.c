@@ -64,7 +64,8 @@ int search_index_match(struct connection *reader, const char *term, int64_t emai
 
 /* ---------------------------------------------------------------- indexing */
 
-/* Finds the last indexed message, and the last of the next batch (0 if all messages are indexed). */
+/* Finds the last indexed message and the last one of the next batch, which are the same if all are indexed.
+ * Reads the texts of this batch alone: later texts may be long. */
 static int find_batch(struct database *database, int64_t ret_messages[2])
 {
     _cleanup_reader_ struct connection *reader = NULL;
@@ -72,11 +73,12 @@ static int find_batch(struct database *database, int64_t ret_messages[2])
     if (error != 0)
         return error;
     return query_integers(reader, ret_messages, 2,
-                          "WITH indexed AS (SELECT value FROM settings WHERE name = 'indexed'),"
-                          " next AS (SELECT seq, length(search_text) AS len FROM messages"
-                          " WHERE seq > (SELECT value FROM indexed) ORDER BY seq LIMIT ?1),"
-                          " counted AS (SELECT seq, sum(len) OVER (ORDER BY seq) - len AS before FROM next)"
-                          " SELECT value, (SELECT max(seq) FROM counted WHERE before < ?2) FROM indexed",
+                          "WITH RECURSIVE batch(seq, len, characters) AS"
+                          " (SELECT value, 0, 0 FROM settings WHERE name = 'indexed' UNION ALL"
+                          " SELECT m.seq, len + 1, characters + length(m.search_text) FROM batch"
+                          " JOIN messages m ON m.seq = (SELECT min(seq) FROM messages WHERE seq > batch.seq)"
+                          " WHERE len < ?1 AND characters < ?2)"
+                          " SELECT min(seq), max(seq) FROM batch",
                           "ii", (int64_t)BATCH_MESSAGES, (int64_t)BATCH_CHARACTERS);
 }
 
@@ -86,7 +88,7 @@ static int index_batch(struct database *database)
     struct connection *connection = NULL;
     int64_t messages[2];
     int error = find_batch(database, messages);
-    if (error == 0 && messages[1] == 0)
+    if (error == 0 && messages[0] == messages[1])
         error = -ENOENT;
     if (error == 0)
         error = database_begin_write(database, &connection);
