@@ -35,9 +35,9 @@ int delivery_store(struct connection *turn, const struct message *message, int64
     int error =
         query_execute(turn,
                       "INSERT INTO messages (message_id, thread, forward_depth, date_ms, header, search_text)"
-                      " SELECT iif(EXISTS (SELECT 1 FROM messages WHERE message_id = ?1),"
-                      " lower(hex(randomblob(16))), ?1), iif(?2 = 0, ifnull(max(seq), 0) + 1, ?2),"
-                      " ?3, ?4, ?5, ?6 FROM messages",
+                      " VALUES (iif(EXISTS (SELECT 1 FROM messages WHERE message_id = ?1),"
+                      " lower(hex(randomblob(16))), ?1),"
+                      " iif(?2 = 0, (SELECT ifnull(max(seq), 0) + 1 FROM messages), ?2), ?3, ?4, ?5, ?6)",
                       "siiiss", message->message_id, message->thread, message->forward_depth,
                       message->date_ms, message->header, message->search_text);
     if (error != 0)
