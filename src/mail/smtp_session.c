@@ -415,6 +415,7 @@ static const struct command {
     {"QUIT", IN_BOTH, do_quit, NULL},
     {"NOOP", IN_BOTH, NULL, "250 2.0.0 Fine"},
     {"VRFY", IN_BOTH, NULL, "252 2.5.0 Send a message to find out"},
+    {"HELP", IN_BOTH, NULL, "214 2.0.0 The commands are those of RFC 5321"},
     {"AUTH", IN_BOTH, do_auth, NULL},
     {"STARTTLS", IN_BOTH, do_starttls, NULL},
 };

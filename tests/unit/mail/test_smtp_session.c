@@ -172,7 +172,7 @@ static const struct dialogue smtp[] = {
      "250 503 503 250 503 503", ""},
     {HELLO "MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nRSET\r\nDATA\r\n", "250 250 250 250 503", ""},
     {HELLO "MAIL FROM:<a@x>\r\nRCPT TO:<b@y>\r\nEHLO\r\nDATA\r\n", "250 250 250 250 503", ""},
-    {HELLO "NOOP x\r\nVRFY b\r\nRSET\r\n", "250 250 252 250", ""},
+    {HELLO "NOOP x\r\nVRFY b\r\nHELP\r\nRSET\r\n", "250 250 252 214 250", ""},
     {HELLO "AUTH PLAIN AGEAYg==\r\nSTARTTLS\r\nBDAT 3\r\nEXPN x\r\nLHLO me\r\n\r\n",
      "250 502 502 500 500 500 500", ""},
     {HELLO "QUIT\r\nNOOP\r\n", "250 221", ""},
