@@ -11,8 +11,7 @@
 /* Starts a joinable thread. Debuggers show `name`, which has up to 15 bytes. Return: 0 or -errno. */
 int thread_start(pthread_t *ret_thread, const char *name, void *(*function)(void *), void *argument);
 
-/* A pool starts a thread for each job, up to `max_threads`. Further jobs wait in a queue for these threads.
- */
+/* A pool starts up to `max_threads` threads for jobs, and ends idle threads. Further jobs wait in a queue. */
 struct worker_pool;
 
 struct worker_job {
