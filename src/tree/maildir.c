@@ -255,10 +255,12 @@ static void fill_message(const struct tree *tree, const struct email_view *email
         ret->ino = 0;
 }
 
-/* Returns true if the email exists, and is still in its inbox. */
+/* Returns true if the email exists, and is still in its inbox, which exists, too. */
 static bool find_present(struct tree *tree, uint32_t email, struct email_view *ret)
 {
-    return store_get_email(tree->store, email, ret) && !ret->is_gone && !ret->is_quarantined;
+    struct inbox_view inbox;
+    return store_get_email(tree->store, email, ret) && !ret->is_gone && !ret->is_quarantined &&
+           store_get_inbox(tree->store, ret->inbox, &inbox);
 }
 
 static int get_part(struct tree *tree, const struct tree_caller *caller, uint64_t ino, struct tree_entry *ret)

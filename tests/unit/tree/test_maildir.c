@@ -439,6 +439,26 @@ TEST_WITH(returned_mail_has_its_former_name, set_up_with_fake_clock, fixture_tea
     assert_string_equal(list(fixture, BOX "/new", 0).by_uid[2].name, listing.by_uid[2].name);
 }
 
+TEST_WITH(messages_leave_with_their_inbox, set_up_with_fake_clock, fixture_tear_down_with_fake_clock)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    struct tree_entry again;
+    struct tree_attributes attributes;
+    struct tree_handle *handle = NULL;
+    struct listing listing = list(fixture, BOX "/new", 0);
+    uint64_t new = fixture_ino(fixture, BOX "/new");
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, new, listing.by_uid[2].name, &entry), 0);
+    fake_service_remove_inbox(fixture->fake, "i1");
+    fixture_sync(fixture);
+    fake_clock_advance(&fixture_fake_clock, INDEX_CONFIRM_MS);
+    fixture_sync(fixture);
+    assert_int_equal(fixture_find(fixture, BOX, &again), -ENOENT);
+    assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, entry.ino, &attributes), -ENOENT);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, entry.ino, O_RDONLY, &handle), -ENOENT);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, new, listing.by_uid[2].name, &again), -ENOENT);
+}
+
 /* ---------------------------------------------------------------- announced mail */
 
 struct appeared {
