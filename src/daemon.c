@@ -9,6 +9,7 @@
 #include <jansson.h>
 #include <linux/netlink.h>
 #include <linux/rtnetlink.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -47,7 +48,9 @@
 enum {
     /* The exit statuses that mount(8) expects of its helpers, and passes on. */
     MOUNT_EXIT_USAGE = 1,
-    MOUNT_EXIT_FAILURE = 32
+    MOUNT_EXIT_FAILURE = 32,
+
+    LARGE_BLOCK_BYTES = 1024 * 1024
 };
 
 /* Returns the exit status as mount(8) expects it, if mount(8) started the program. */
@@ -545,6 +548,8 @@ static int daemon_run(const struct options *options)
 {
     struct daemon daemon = {.options = options, .failure_status = EXIT_FAILURE};
     int ready_fd = -1;
+    /* A large file gets a mapping of its own, whose memory returns to the kernel when it is freed. */
+    mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
     int error = mountpoint_prepare(options->mountpoint);
     if (error != 0)
         return EXIT_FAILURE;

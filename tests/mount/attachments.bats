@@ -362,6 +362,27 @@ attachment_type() { # SUBJECT NAME
   equal "$(arrived patient patient.txt)" patient
 }
 
+uses_at_most() { # KILOBYTES
+  local used
+  used=$(sed -n 's/^RssAnon:[[:space:]]*\([0-9]*\) kB$/\1/p' "/proc/$MOUNT_PID/status")
+  # The sanitizers' own memory is not the daemon's.
+  [ "$used" -le "$1" ] || nm "$BUILD/inboxfs" | grep -qE '__(a|t)san_init' || fail "the daemon uses $used kB"
+}
+
+@test "after uploads that were under way together, the daemon needs no more memory than before" {
+  local i
+  head -c 9000000 /dev/urandom >"$DIR/big.bin"
+  freeze_service
+  for i in 1 2 3 4 5 6 7 8; do
+    cp "$DIR/big.bin" "$MOUNT/attachments/$i.bin"
+  done
+  kill -CONT "$SERVICE_PID"
+  for i in 1 2 3 4 5 6 7 8; do
+    wait_uploaded "$i.bin"
+  done
+  uses_at_most 20000
+}
+
 @test "an attachment is readable after its upload, and after a restart" {
   head -c 300000 /dev/urandom >"$DIR/big.bin"
   cp "$DIR/big.bin" "$MOUNT/attachments/"
