@@ -15,6 +15,7 @@
 #include <strings.h>
 
 #include "base/crash_point.h"
+#include "base/hash.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "mail/draft.h"
@@ -234,20 +235,22 @@ static void find_content_type(const char *name, const void *bytes, size_t len,
 
 /* Uploads a content of the spool under a name, and sets *ret to the service's answer. No other thread changes
  * the content: its item is claimed, or the content belongs to a message. Returns 0; or, before any request,
- * -EBADMSG: the content's size is not `size` (0: any size); -ENOMEM; or the disk's error. */
-static int upload_content(const struct attempt *attempt, uint64_t content, const char *name, int64_t size,
-                          char **ret_id, struct service_result *ret)
+ * -EBADMSG: the content does not have this digest ("": any digest); -ENOMEM; or the disk's error. */
+static int upload_content(const struct attempt *attempt, uint64_t content, const char *name,
+                          const char *digest, char **ret_id, struct service_result *ret)
 {
     struct mail_service *service = attempt->outbox->config.service;
     char content_type[CONTENT_TYPE_SIZE];
+    char found[ITEM_DIGEST_SIZE];
     _cleanup_free_ char *bytes = NULL;
     size_t len;
     int error =
         spool_read_content(attempt->outbox->spool, content, accept_max_bytes(ITEM_ATTACHMENT), &bytes, &len);
-    if (error == -EFBIG || (error == 0 && size != 0 && len != (size_t)size))
-        return -EBADMSG;
     if (error != 0)
-        return error;
+        return error == -EFBIG ? -EBADMSG : error;
+    hash_sha256(bytes, len, found);
+    if (digest[0] != '\0' && strcmp(found, digest) != 0)
+        return -EBADMSG;
     find_content_type(name, bytes, len, content_type);
     const struct upload_request request = {name, content_type, bytes, len};
     service->ops->upload(service, &request, attempt->cancel, ret_id, ret);
@@ -371,7 +374,7 @@ static int upload_piece(struct attempt *attempt, size_t index)
     if (piece->name == NULL)
         upload_part(attempt, index - count_files(row), &id, &result);
     else if (id == NULL)
-        error = upload_content(attempt, piece->content, piece->name, piece->size, &id, &result);
+        error = upload_content(attempt, piece->content, piece->name, piece->digest, &id, &result);
     error = check_upload(attempt, error, &result, id) ? record_piece(attempt, index, id) : -EAGAIN;
     service_result_release(&result);
     return error;
@@ -509,7 +512,7 @@ void send_attachment(struct outbox *outbox, struct item *item, struct cancel *ca
     struct attempt attempt = {.outbox = outbox, .item = item, .cancel = cancel};
     struct service_result result = {.retry_after_ms = -1};
     _cleanup_free_ char *id = NULL;
-    int error = upload_content(&attempt, item->number, item->row.name, item->row.size, &id, &result);
+    int error = upload_content(&attempt, item->number, item->row.name, item->row.digest, &id, &result);
     crash_point("upload_answered");
     if (check_upload(&attempt, error, &result, id)) {
         process_answer(&attempt, &result);

@@ -116,24 +116,30 @@ queue_three() {
   done
 }
 
-@test "an attachment that was truncated in the spool is not uploaded, and its message not sent" {
+@test "an attachment that was truncated or changed in the spool is not uploaded, and its message not sent" {
+  local name
   start_mount
   stop_service
   echo 'all of it' >"$MOUNT/attachments/cut.txt"
+  echo 'all of mine' >"$MOUNT/attachments/torn.txt"
   echo 'all of this' >"$MOUNT/attachments/whole.txt"
   message "$BOB" "$(printf 'cut\nAttach: cut.txt')" >"$MOUNT/outbox/cut"
+  message "$BOB" "$(printf 'torn\nAttach: torn.txt')" >"$MOUNT/outbox/torn"
   message "$BOB" "$(printf 'whole\nAttach: whole.txt')" >"$MOUNT/outbox/whole"
   wait_waiting
   stop_mount
   truncate -s 4 "$(grep -lx 'all of it' "$STATE"/spool/*.data | head -n 1)" # which has two names
+  printf '\0\0\0' | dd conv=notrunc status=none of="$(grep -lx 'all of mine' "$STATE"/spool/*.data | head -n 1)"
   start_scripted_service
   start_mount
   wait_settled
-  is_sent_times cut 0
   is_sent_times whole 1
-  wait_failed cut
-  holds "$MOUNT/failed/cut.receipt.json" '.error == "an attachment changed in the spool"'
-  holds "$MOUNT/failed/cut.txt.receipt.json" '.error == "the file changed in the spool"'
+  for name in cut torn; do
+    is_sent_times "$name" 0
+    wait_failed "$name"
+    holds "$MOUNT/failed/$name.receipt.json" '.error == "an attachment changed in the spool"'
+    holds "$MOUNT/failed/$name.txt.receipt.json" '.error == "the file changed in the spool"'
+  done
 }
 
 @test "content that is a link out of the spool is not followed" {
