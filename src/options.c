@@ -266,6 +266,18 @@ static bool has_key(const struct given *given)
            given->values[OPTION_API_KEY_COMMAND] != NULL;
 }
 
+/* Unsets variables with a relative path, which XDG's specification declares invalid; GLib then takes the next
+ * place. Otherwise mail and state would be in whatever folder the program is started from. */
+static void ignore_relative_places(void)
+{
+    static const char *const names[] = {"XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "HOME"};
+    for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+        const char *path = getenv(names[i]);
+        if (path != NULL && path[0] != '/')
+            unsetenv(names[i]);
+    }
+}
+
 /* If an account was named, the caller has read the configuration before, and a key of the configuration
  * precedes the environment's key, which may be for another service. Otherwise the environment's key precedes
  * a key command. */
@@ -590,6 +602,7 @@ int options_read(int argc, char **argv, struct options *ret_options)
         fputs(given.help ? usage : "inboxfs " INBOXFS_VERSION "\n", stdout);
         return EXIT_SUCCESS;
     }
+    ignore_relative_places();
     bool has_account = given.values[OPTION_SOURCE] != NULL && is_account_name(given.values[OPTION_SOURCE]);
     if (has_account)
         ret_options->account = TAKE_PTR(given.values[OPTION_SOURCE]);

@@ -114,6 +114,18 @@ teardown() {
   equal "$(find "$HOME/.local/state/inboxfs" -mindepth 1 -maxdepth 1 -type d | wc -l)" 1
 }
 
+@test "a relative path in HOME or an XDG variable is ignored, so no mail depends on the working folder" {
+  mkdir -p "$DIR/elsewhere"
+  cd "$DIR/elsewhere"
+  XDG_DATA_HOME=data XDG_STATE_HOME=state start_background local "$MOUNT"
+  [ -d "$HOME/.local/share/inboxfs" ]
+  [ -d "$HOME/.local/state/inboxfs" ]
+  equal "$(ls -A)" ''
+  # HOME is next to the last: the home directory of the user database.
+  run env -u XDG_DATA_HOME HOME='' "$INBOXFS" check local
+  contains "$output" "data      $(getent passwd "$(id -u)" | cut -d: -f6)/.local/share/inboxfs"
+}
+
 @test "a second mount of the same local service is refused" {
   start_background "local:$DIR/box" "$MOUNT"
   mkdir "$DIR/second"
