@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <glib.h>
 #include <netdb.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -79,13 +78,16 @@ static int resolve_address(const char *text, struct addrinfo **ret_info)
     return result == 0 ? 0 : result == EAI_MEMORY ? -ENOMEM : -EINVAL;
 }
 
-/* Returns the text with the port of the socket. The caller frees it. */
-static char *with_port(const char *text, int fd)
+/* The caller frees the address. */
+static char *describe_address(int fd)
 {
-    struct sockaddr_in6 address = {0}; /* an IPv4 address has its port at the same offset */
+    struct sockaddr_storage address = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(address);
+    char host[NI_MAXHOST] = "", port[NI_MAXSERV] = "";
     getsockname(fd, (struct sockaddr *)&address, &len);
-    return g_strdup_printf("%.*s:%u", (int)(strrchr(text, ':') - text), text, ntohs(address.sin6_port));
+    getnameinfo((struct sockaddr *)&address, len, host, sizeof(host), port, sizeof(port),
+                NI_NUMERICHOST | NI_NUMERICSERV);
+    return g_strdup_printf(address.ss_family == AF_INET6 ? "[%s]:%s" : "%s:%s", host, port);
 }
 
 static int open_inet(const char *text, int *ret_fd, char **ret_address)
@@ -102,7 +104,7 @@ static int open_inet(const char *text, int *ret_fd, char **ret_address)
     freeaddrinfo(info);
     if (error != 0)
         return error;
-    *ret_address = with_port(text, fd);
+    *ret_address = describe_address(fd);
     *ret_fd = TAKE_FD(fd);
     return 0;
 }
@@ -130,7 +132,7 @@ void listener_close(int fd, char *address)
 
 bool listener_accepts_other_machines(const char *address)
 {
-    static const char *const local[] = {unix_prefix, "localhost:", "127.", "[::1]:"};
+    static const char *const local[] = {unix_prefix, "127.", "[::1]:"};
     for (size_t i = 0; i < ARRAY_LEN(local); i++) {
         if (strncmp(address, local[i], strlen(local[i])) == 0)
             return false;

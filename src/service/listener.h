@@ -8,9 +8,9 @@
 
 #include <stdbool.h>
 
-/* Opens a listening socket. *ret_address is the text with the real port; the caller frees it. A Unix socket
- * is made 0600, and replaces a socket that a killed service left behind. Return: 0; -EINVAL if the text has
- * none of the three forms; -EADDRINUSE; another -errno. */
+/* Opens a listening socket. *ret_address is the address in numbers, with the real port; the caller frees it.
+ * A Unix socket is made 0600, and replaces a socket that a killed service left behind. Return: 0; -EINVAL if
+ * the text has none of the three forms; -EADDRINUSE; another -errno. */
 int listener_open(const char *text, int *ret_fd, char **ret_address);
 
 /* Closes a socket of listener_open(), removes its name if it is a Unix socket, and frees the address. Does

@@ -94,7 +94,7 @@ END
 
 @test "inboxd prints an IPv6 address in brackets, as in a URL" {
   grep -qs '^0*1 ' /proc/net/if_inet6 || skip "there is no IPv6 here"
-  "$INBOXD" --data="$SERVICE" --listen='[::1]:0' --smtp='[::1]:0' >"$DIR/inboxd.out" 2>"$DIR/inboxd.log" 3>&- &
+  "$INBOXD" --data="$SERVICE" --listen='[::1]:0' --smtp=::1:0 >"$DIR/inboxd.out" 2>"$DIR/inboxd.log" 3>&- &
   SERVICE_PID=$!
   wait_until 10 grep -qs "SMTP on" "$DIR/inboxd.out"
   local url
