@@ -59,13 +59,16 @@ enum {
     BYTES_AT_ONCE = 4 * 1024 * 1024, /* of records and bodies, which SQLite keeps in memory */
 };
 
-/* Gives the number after the last email of the next batch, or NULL. The email that exceeds BYTES_AT_ONCE is
- * the last. */
+/* Gives the number after the last email of the next batch, or 0. The email that exceeds BYTES_AT_ONCE is the
+ * last. Reads the bodies of this batch alone: later ones may be many and long. */
 static const char find_batch[] =
-    "SELECT max(number) + 1 FROM (SELECT number, sum(len) OVER (ORDER BY number) - len AS before FROM"
-    " (SELECT pending.number AS number, ifnull(json_len, 0) + ifnull(length(body), 0) AS len"
-    " FROM search_pending AS pending LEFT JOIN emails ON emails.number = pending.number"
-    " ORDER BY pending.number LIMIT ?1)) WHERE before < ?2";
+    "WITH RECURSIVE batch(number, len, bytes) AS (SELECT -1, 0, 0 UNION ALL"
+    " SELECT next.number, len + 1, bytes + ifnull(length(body), 0)"
+    " + ifnull((SELECT json_len FROM emails WHERE number = next.number), 0)"
+    " FROM batch JOIN search_pending AS next"
+    " ON next.number = (SELECT min(number) FROM search_pending WHERE number > batch.number)"
+    " WHERE len < ?1 AND bytes < ?2)"
+    " SELECT max(number) + 1 FROM batch";
 
 /* All strings in a JSON value, in the order of the record; the text is cut at its bound. An address is an
  * object with a name and an address; some servers send a string. */
