@@ -10,8 +10,8 @@
 #include "base/thread.h"
 
 enum {
-    /* Number of queued notifications that are compared with a new one: emails that appear at once need one
-     * notification of their folder. */
+    /* Number of queued notifications that are compared with a new one: emails that appear at once need few
+     * notifications of their folder. */
     SAME_SEARCH_MAX = 16,
     /* The thread pauses after notifications, so that the kernel is notified of the next changes together:
      * each wake-up may take the CPU from the thread that makes the changes. */
@@ -72,7 +72,7 @@ static void carry_out(const struct notifier *notifier, const struct notification
 static void *run_notifier(void *argument)
 {
     struct notifier *notifier = argument;
-    bool must_pause = false; /* an notification was carried out since the last pause */
+    bool must_pause = false; /* a notification was carried out since the last pause */
     pthread_mutex_lock(&notifier->lock);
     while (!notifier->is_ending) {
         struct notification *notification = g_queue_pop_head(&notifier->queue);

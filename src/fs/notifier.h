@@ -55,8 +55,8 @@ void notifier_invalidate_content(struct notifier *notifier, uint64_t ino);
 
 /* Waits until all notifications are carried out that are queued now; at most NOTIFIER_WAIT_MS, since a
  * notification may wait for a request that waits for the caller's request. Must not be called while the
- * kernel has locked a folder for the caller's request, except outbox/, of which there are no notifications.
- */
+ * kernel has locked a folder for the caller's request, except outbox/ and attachments/, of which there are no
+ * notifications. */
 void notifier_wait(struct notifier *notifier, struct cancel *cancel);
 
 struct tree_listener notifier_listener(struct notifier *notifier);
