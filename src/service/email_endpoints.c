@@ -162,9 +162,10 @@ static json_t *column_text(sqlite3_stmt *statement, int column)
 /* The rows are an email and, newest first, the emails of its thread before it. SQLite reads each row when it
  * is wanted, since strangers decide how long a thread is: CROSS JOIN sets the order of the search (by thread,
  * then by message, and because of the "+" not by inbox), and a join with `this` would sort the rows. */
-#define EMAIL_COLUMNS                                                                         \
-    "SELECT m.seq, json_set(m.header, '$.id', e.id, '$.inbox_id', e.record ->> '$.inbox_id'," \
-    " '$.bcc_addresses', e.record -> '$.bcc_addresses'), c.plain_text, c.html"
+#define EMAIL_COLUMNS                                                                        \
+    "SELECT m.seq, iif(json_valid(m.header), json_set(m.header, '$.id', e.id, '$.inbox_id'," \
+    " e.record ->> '$.inbox_id', '$.bcc_addresses', e.record -> '$.bcc_addresses'), NULL),"  \
+    " c.plain_text, c.html"
 #define BEFORE(table)                                                                          \
     " UNION ALL " EMAIL_COLUMNS " FROM messages m CROSS JOIN " table " e ON e.message = m.seq" \
     " CROSS JOIN contents c ON c.message = m.seq WHERE m.thread = (SELECT thread FROM this)"   \

@@ -2,6 +2,7 @@
 /*
  * Sending: delivery, rules, idempotency, attachments, replies and forwards, daily limits.
  */
+#include <errno.h>
 
 #include "support/test.h"
 
@@ -44,6 +45,21 @@ static char *load_raw(const struct fixture *fixture, const char *id)
     char *raw = strdup(answer.body);
     http_answer_release(&answer);
     return raw;
+}
+
+TEST_WITH(damage_to_a_header_is_named, fixture_set_up, fixture_tear_down)
+{
+    const struct fixture *fixture = *state;
+    char *ann = create_inbox(fixture, ANN, NULL);
+    json_t *welcome = newest_email(fixture, ann, "");
+    run_sql(fixture, "UPDATE messages SET header = '{'");
+    char target[256];
+    snprintf(target, sizeof(target), "/api/v1/email/%s", text_of(welcome, "id"));
+    json_t *answer = call(fixture, "GET", target, NULL, 500);
+    assert_non_null(strstr(text_of(answer, "detail"), strerrordesc_np(EUCLEAN)));
+    json_decref(answer);
+    json_decref(welcome);
+    free(ann);
 }
 
 TEST_WITH(the_welcome_email_is_marked_as_automatic, fixture_set_up, fixture_tear_down)
