@@ -109,28 +109,26 @@ static int enter_writing_claimed(struct outbox *outbox, struct item *item, off_t
 {
     struct change change;
     struct open_file *file = &item->file;
-    char interruption[sizeof(file->interruption)] = "";
-    pthread_mutex_lock(&outbox->lock);
-    const char *former = item->row.state == ITEM_WAITING ? item->row.error : NULL;
-    if (keep_bytes > 0)
-        snprintf(interruption, sizeof(interruption), "%s", former != NULL ? former : file->interruption);
-    pthread_mutex_unlock(&outbox->lock);
     change_begin(&change, item, ITEM_WRITING);
     row_clear_outcome(&change.next);
     int error = renew_content(outbox, item);
     error = error != 0 ? error : change_commit(outbox, &change, 1);
-    change_release(outbox, &change);
     crash_point("begun_again");
-    if (error != 0)
-        return error;
-    LOCK_GUARD(&outbox->lock);
-    memcpy(file->interruption, interruption, sizeof(interruption));
-    file->last_end = NULL;
-    file->is_unseen = false;
-    file->closed_ms = 0;
-    g_clear_pointer(&file->wrote, g_hash_table_unref);
-    file->first_open = 0;
-    return 0;
+    if (error == 0) {
+        LOCK_GUARD(&outbox->lock);
+        const struct row *old = &change.next; /* since the commit */
+        if (keep_bytes == 0)
+            file->interruption[0] = '\0';
+        else if (old->state == ITEM_WAITING && old->error != NULL)
+            interrupt_item(item, old->error);
+        file->last_end = NULL;
+        file->is_unseen = false;
+        file->closed_ms = 0;
+        g_clear_pointer(&file->wrote, g_hash_table_unref);
+        file->first_open = 0;
+    }
+    change_release(outbox, &change);
+    return error;
 }
 
 /* Called before each change of the content: the first change makes the item ITEM_WRITING, durably. The change
