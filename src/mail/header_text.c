@@ -264,7 +264,8 @@ static GString *take_value(const char **text, const char *end)
 }
 
 /* Collects the values of the parameters whose names begin with `name`. A key is the rest of such a
- * name: "", "*", "*2", "*2*". The first of two parameters with the same name counts. */
+ * name: "", "*", "*2", "*2*". The first of two parameters with the same name counts. Longer keys are left
+ * out: a sender can choose thousands that have the same hash. */
 static GHashTable *collect_pieces(const char *at, const char *end, const char *name)
 {
     GHashTable *pieces = g_hash_table_new_full(g_str_hash, g_str_equal, g_free, free_string);
@@ -279,7 +280,9 @@ static GHashTable *collect_pieces(const char *at, const char *end, const char *n
         g_autofree char *key = g_strchomp(g_strndup(start, (size_t)(at - start)));
         at++;
         GString *value = take_value(&at, end);
-        if (g_ascii_strncasecmp(key, name, name_len) == 0 && !g_hash_table_contains(pieces, key + name_len))
+        bool is_piece = g_ascii_strncasecmp(key, name, name_len) == 0 &&
+                        strlen(key + name_len) <= strlen("*99*"); /* PIECES_MAX */
+        if (is_piece && !g_hash_table_contains(pieces, key + name_len))
             g_hash_table_insert(pieces, g_strdup(key + name_len), value);
         else
             free_string(value);

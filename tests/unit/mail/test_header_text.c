@@ -216,3 +216,20 @@ TEST(many_words_without_an_end_are_read_in_linear_time)
     _cleanup_free_ char *text = header_text_decode(value, strlen(value));
     assert_string_equal(text, value);
 }
+
+/* If the names had one hash, as "Ez" and "FY" have, a table of them would take minutes. */
+TEST(many_parameters_with_one_hash_are_read_in_linear_time)
+{
+    enum {
+        PARAMETERS = 1 << 16
+    };
+    g_autoptr(GString) value = g_string_new("attachment");
+    for (size_t i = 0; i < PARAMETERS; i++) {
+        g_string_append(value, "; filename");
+        for (size_t bit = 1; bit < PARAMETERS; bit *= 2)
+            g_string_append(value, (i & bit) != 0 ? "Ez" : "FY");
+        g_string_append(value, "=a");
+    }
+    g_string_append(value, "; filename*99*=c; filename=b");
+    check_name(value->str, "b");
+}
