@@ -542,9 +542,13 @@ static int check_required(const struct given *given)
         return 0;
     if (options->account != NULL)
         return complain(-EINVAL, "the account '%s' has no 'source' in the configuration", options->account);
+    if (options->is_check)
+        return complain(-EINVAL, "no service given: name its base URL, 'local' or an account, or set "
+                                 "INBOXFS_BASE_URL");
     return complain(-EINVAL,
-                    "no service given: name its base URL, 'local' or an account%s, or set INBOXFS_BASE_URL",
-                    options->is_check ? "" : " before the mount point");
+                    "no service given before the mount point '%s': name its base URL, 'local' or an account, "
+                    "or set INBOXFS_BASE_URL",
+                    options->mountpoint);
 }
 
 /* Refuses values that do not fit together. Returns 0 or -errno, which is logged. */

@@ -9,9 +9,9 @@
  * changed. A *forced* change records an event that cannot be undone (the service answered): if the disk
  * fails, the items in memory are updated all the same, and the row is saved again later.
  *
- * The caller of a `_locked` function holds outbox->lock. All other functions take the lock, and wait for the
- * disk if their comment says so. No thread waits for the disk, the network or another layer with the lock
- * held. docs/OUTBOX.md has the order of all locks.
+ * The caller of a `_locked` function holds outbox->lock, that of any other function does not. A function
+ * waits for the disk if its comment says so. No thread waits for the disk, the network or another layer with
+ * the lock held. docs/OUTBOX.md has the order of all locks.
  */
 #ifndef INBOXFS_OUTBOX_CHANGE_H
 #define INBOXFS_OUTBOX_CHANGE_H
@@ -33,7 +33,7 @@
 struct worker_threads;
 
 enum {
-    QUIET_MS = 2 * 1000, /* from the last close or rename to the hand-in */
+    QUIET_MS = 2 * 1000, /* from the last close, rename or setting of times to the hand-in */
 };
 
 struct outbox {
@@ -103,8 +103,8 @@ bool claim_would_wait_locked(struct item *item);
 /* ================================================================ changes */
 
 struct change {
-    struct item *item;   /* claimed, or new (ITEM_GONE); NULL if nothing changes */
-    struct row next;     /* the new row, owned; next.state is ITEM_GONE if the item is removed */
+    struct item *item; /* claimed, or new (ITEM_GONE); NULL if nothing changes */
+    struct row next;   /* the new row, owned; ITEM_GONE if the item is removed; after a commit the old row */
     const char *request; /* in ITEM_SENDING, the request to record, borrowed; NULL if it is too long */
     bool is_forced;      /* the service answered already: the item in memory is updated even if the disk
                             fails. Only of a change that is committed alone */
@@ -149,8 +149,8 @@ int outbox_measure_receipt(struct outbox *outbox, struct row *row);
 
 /* ---------------------------------------------------------------- settling */
 
-/* The caller has claimed the item, keeps the claim, and holds no lock. All these functions wait for the disk.
- * Their changes are forced, because a failure of the disk cannot undo what the service did. */
+/* The caller has claimed the item, keeps the claim, and holds no lock. All but the first wait for the disk.
+ * The changes are forced, because a failure of the disk cannot undo what the service did. */
 
 /* Begins a forced change, which the caller edits, commits and releases. */
 void change_begin_settling(struct change *change, struct item *item, enum item_state state, int http_status,
