@@ -3,7 +3,7 @@
 
 #include <errno.h>
 #include <glib.h>
-#include <stdbool.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <time.h>
@@ -15,12 +15,24 @@ enum {
 static const int64_t first_ms = INT64_C(-62135596800000); /* 0001-01-01T00:00:00.000Z */
 static const int64_t last_ms = INT64_C(253402300799999);  /* 9999-12-31T23:59:59.999Z */
 
+/* Adds what GLib insists on: a time, and seconds, which some services leave out if they are zero. */
+static char *complete(const char *text)
+{
+    static const int day_len = sizeof("2026-11-20") - 1;
+    static const int minute_len = sizeof("2026-11-20T10:14") - 1;
+    int len = (int)strnlen(text, INT_MAX);
+    if (len == day_len)
+        return g_strconcat(text, "T00:00:00", NULL);
+    if (len >= minute_len && text[minute_len - 3] == ':' && text[minute_len] != ':')
+        return g_strdup_printf("%.*s:00%s", minute_len, text, text + minute_len);
+    return g_ascii_strup(text, len);
+}
+
 int date_parse(const char *text, int64_t *ret_ms)
 {
-    bool is_day = strlen(text) == strlen("2026-11-20");
-    g_autofree char *midnight = is_day ? g_strconcat(text, "T00:00:00", NULL) : NULL;
+    g_autofree char *whole = complete(text);
     g_autoptr(GTimeZone) utc = g_time_zone_new_utc();
-    g_autoptr(GDateTime) date = g_date_time_new_from_iso8601(is_day ? midnight : text, utc);
+    g_autoptr(GDateTime) date = g_date_time_new_from_iso8601(whole, utc);
     if (date == NULL)
         return -EBADMSG;
     *ret_ms = g_date_time_to_unix(date) * MS_PER_SECOND + g_date_time_get_microsecond(date) / 1000;
