@@ -337,13 +337,16 @@ struct list_reading {
     const char *closing; /* the last ";" of the text, which may end a group; else the text's start */
     size_t left;         /* number of addresses and other items that the text may still have */
     bool is_in_group;
+    bool is_received; /* a bad name does not hide the address of a received email */
 };
 
-static int append_found(struct list_reading *reading, const struct strbuf *address, const char *name)
+static int append_found(struct list_reading *reading, const struct strbuf *address, char *name)
 {
     if (reading->left == 0)
         return -EMSGSIZE;
     reading->left--;
+    if (name != NULL && reading->is_received)
+        character_replace(name, CHARACTER_CONTROL | CHARACTER_INVALID, ' ');
     if (name != NULL && !address_name_is_valid(name))
         return -EBADMSG;
     append(reading->list, strbuf_str(address), name);
@@ -454,6 +457,7 @@ int address_list_parse(struct address_list *list, const char *text, const char *
 
 void address_list_parse_each(struct address_list *list, const char *text, GPtrArray *others)
 {
-    struct list_reading reading = {.list = list, .left = ADDRESS_LIST_MAX - list->len - others->len};
+    struct list_reading reading = {
+        .list = list, .left = ADDRESS_LIST_MAX - list->len - others->len, .is_received = true};
     read_items(&reading, text, others, NULL);
 }

@@ -63,9 +63,9 @@ int address_list_append(struct address_list *list, const char *address, const ch
  * unfolded (the caller frees; NULL when out of memory). `ret_refused` may be NULL. */
 int address_list_parse(struct address_list *list, const char *text, const char *domain, char **ret_refused);
 
-/* Appends the addresses that can be read, and appends the unchanged text of each other item, with the ";"
- * after it, if any, to `others`, whose free function is g_free(). Stops when both have ADDRESS_LIST_MAX items
- * together. */
+/* Appends the addresses of a received email that can be read, with blanks for what a name cannot have, and
+ * appends the unchanged text of each other item, with the ";" after it, if any, to `others`, whose free
+ * function is g_free(). Stops when both have ADDRESS_LIST_MAX items together. */
 void address_list_parse_each(struct address_list *list, const char *text, GPtrArray *others);
 
 /* Compares two addresses without regard to the case of ASCII letters, in both parts. */

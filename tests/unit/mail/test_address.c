@@ -380,6 +380,7 @@ TEST(items_that_are_not_addresses_are_kept_apart)
         {"team: a@b, x y, c@d; e@f", "<a@b>; <c@d>; <e@f>; ", "[ x y]"},
         {"team: more: a@b, c@d; e@f", "<c@d>; <e@f>; ", "[ more: a@b]"},
         {"x y; a@b; \"q; r\" s", "<a@b>; ", "[x y;] [ \"q; r\" s]"},
+        {"=?utf-8?q?x=07=0Ay?= <a@b>, \"\033[31m\" <c@d>", "x  y<a@b>;  [31m<c@d>; ", ""},
         {"", "", ""},
     };
     for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
