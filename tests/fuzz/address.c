@@ -1,11 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Lists of addresses, as in headers. Each parsed address can be put into a header and a request. A list made
- * of the parsed addresses gives the same addresses again. A refused list leaves no addresses.
+ * of the parsed addresses gives the same addresses again. A refused list leaves no addresses. A received
+ * email keeps each address of a refused list whose name alone is bad.
  */
 #include "mail/address.h"
 #include "base/strbuf.h"
 #include "fuzz/fuzz.h"
+
+/* Blanks replace what a name cannot have. */
+static bool has_name_with_blank(const struct address_list *list)
+{
+    for (size_t i = 0; i < list->len; i++)
+        if (list->items[i].name != NULL && strchr(list->items[i].name, ' ') != NULL)
+            return true;
+    return false;
+}
 
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
 {
@@ -20,8 +30,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t len)
     FUZZ_CHECK((error == -EBADMSG) == (refused != NULL));
     g_autoptr(GPtrArray) others = g_ptr_array_new_with_free_func(g_free);
     address_list_parse_each(&first, text, others);
-    FUZZ_CHECK((error == -EBADMSG) <= (others->len > 0 || first.len == ADDRESS_LIST_MAX));
+    FUZZ_CHECK((error == -EBADMSG) <=
+               (others->len > 0 || first.len == ADDRESS_LIST_MAX || has_name_with_blank(&first)));
     FUZZ_CHECK(error != 0 || (others->len == 0 && first.len == list.len));
+    for (size_t i = 0; i < first.len; i++)
+        FUZZ_CHECK(first.items[i].name == NULL || address_name_is_valid(first.items[i].name));
     for (size_t i = 0; i < list.len; i++) {
         FUZZ_CHECK(address_is_valid(list.items[i].address));
         FUZZ_CHECK(list.items[i].name == NULL || address_name_is_valid(list.items[i].name));
