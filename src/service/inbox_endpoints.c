@@ -29,7 +29,7 @@ static int upsert(const struct service_context *context, struct connection *turn
         return error;
     /* An inbox may keep its address, even if the service now runs for another domain. */
     bool keeps_address = id != NULL && address_equals(address, service_inbox_address(&current));
-    if (!keeps_address && !delivery_is_in_domain(address, context->config.domain))
+    if (!keeps_address && !delivery_is_in_domain(address, context->domain))
         return reply_invalid_at(reply, json_pack("[s, s]", "body", "email_address"), "value_error",
                                 "The address is not on the service's domain");
     int64_t is_first = 0;
@@ -37,7 +37,7 @@ static int upsert(const struct service_context *context, struct connection *turn
     if (error == 0)
         error = service_inbox_store(turn, current.seq, settings);
     if (error == 0 && is_first != 0)
-        error = sending_welcome(turn, &inbox, context->config.domain);
+        error = sending_welcome(turn, &inbox, context->domain);
     if (error != 0)
         return error;
     /* The secret that signs webhooks is in the administrator's file, and no answer shows it. */

@@ -8,12 +8,13 @@
 
 #include <jansson.h>
 #include <microhttpd.h>
+#include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "base/strbuf.h"
 #include "mail/mime.h"
 #include "service/reply.h"
-#include "service/service.h"
 #include "service/tables.h"
 
 enum {
@@ -24,8 +25,11 @@ enum {
 /* The state of the service that all requests share. */
 struct service_context {
     struct database *database;
-    int pool_fd; /* directory with a file for each attachment of the pool, named by its id */
-    struct service_config config;
+    int pool_fd;        /* directory with a file for each attachment of the pool, named by its id */
+    const char *domain; /* these three: see struct service_config */
+    const char *const *hosts;
+    int64_t daily_limit;
+    bool has_relay; /* mail to other domains goes to a relay */
 };
 
 /* The emails that a request is about. */

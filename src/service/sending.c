@@ -269,7 +269,7 @@ static int compose(const struct service_context *context, struct connection *rea
     if (error == 0 && reply->status == 0)
         error = attach_files(context, reader, submission->attachment_ids, message, reply);
     if (error == 0 && reply->status == 0)
-        message_compose(message, context->config.domain);
+        message_compose(message, context->domain);
     return error;
 }
 
@@ -284,12 +284,12 @@ static char *support_address(const char *domain)
 static int hand_to_relay(const struct service_context *context, struct connection *turn, int64_t outbound,
                          const char *address, GString *reasons, bool *ret_is_relayed)
 {
-    bool is_here = delivery_is_in_domain(address, context->config.domain);
-    *ret_is_relayed = !is_here && context->config.relay.url != NULL;
+    bool is_here = delivery_is_in_domain(address, context->domain);
+    *ret_is_relayed = !is_here && context->has_relay;
     if (*ret_is_relayed)
         return outgoing_add(turn, OUTGOING_RELAY, outbound, address);
     /* A reply to a bounce goes to the support address, and must not cause another bounce. */
-    _cleanup_free_ char *support = support_address(context->config.domain);
+    _cleanup_free_ char *support = support_address(context->domain);
     if (!address_equals(address, support))
         sending_append_reason(reasons, address, is_here ? "5.1.1" : "5.4.4",
                               is_here
@@ -327,9 +327,8 @@ static int distribute(const struct service_context *context, struct connection *
         error =
             query_execute(turn, "UPDATE outbound SET record = json_set(record, '$.status', ?) WHERE seq = ?",
                           "si", has_failed ? "failed" : "pending", outbound);
-    return error == 0 && reasons->len > 0
-               ? sending_bounce(turn, outbound, context->config.domain, reasons->str)
-               : error;
+    return error == 0 && reasons->len > 0 ? sending_bounce(turn, outbound, context->domain, reasons->str)
+                                          : error;
 }
 
 /* Writes the record of a sent email (interface, GET /api/v1/email/outbound). */
@@ -399,13 +398,13 @@ static int check_idempotency_key(struct connection *connection, const struct sub
 static int check_daily_limit(struct connection *turn, const struct service_context *context,
                              struct reply *reply)
 {
-    if (context->config.daily_limit == 0)
+    if (context->daily_limit == 0)
         return 0;
     int64_t now = clock_realtime_ms(clock_system());
     int64_t count = 0;
     int error = query_integers(turn, &count, 1, "SELECT count(*) FROM outbound WHERE date_ms >= ?", "i",
                                now - now % DAY_MS);
-    if (error != 0 || count < context->config.daily_limit)
+    if (error != 0 || count < context->daily_limit)
         return error;
     reply_error(reply, MHD_HTTP_TOO_MANY_REQUESTS, "The daily limit of emails sent is reached.");
     char seconds[32];

@@ -80,7 +80,7 @@ static const struct route routes[] = {
 /* A stranger's web page can make its own name resolve to this machine, and then send requests to this service
  * from a user's browser. But the browser puts that name into Host. It sends an address as Host only for pages
  * from that address. */
-static bool is_name_of_service(const char *value, const struct service_config *config)
+static bool is_name_of_service(const char *value, const struct service_context *context)
 {
     static const char localhost[] = ".localhost";
     g_autofree char *url = g_strconcat("http://", value, NULL);
@@ -92,9 +92,9 @@ static bool is_name_of_service(const char *value, const struct service_config *c
     size_t suffix_len = strlen(localhost);
     bool is_loopback_name = strcasecmp(host, localhost + 1) == 0 ||
                             (len > suffix_len && strcasecmp(host + len - suffix_len, localhost) == 0);
-    if (g_hostname_is_ip_address(host) || is_loopback_name || strcasecmp(host, config->domain) == 0)
+    if (g_hostname_is_ip_address(host) || is_loopback_name || strcasecmp(host, context->domain) == 0)
         return true;
-    for (const char *const *name = config->hosts; name != NULL && *name != NULL; name++) {
+    for (const char *const *name = context->hosts; name != NULL && *name != NULL; name++) {
         if (strcasecmp(host, *name) == 0)
             return true;
     }
@@ -111,7 +111,7 @@ static void check_head(const struct request *request, const struct request_head 
                     "The header does not say in one way where the request ends.");
     else if (head->hosts > 1 || (head->hosts == 0 && strcmp(version, MHD_HTTP_VERSION_1_0) != 0))
         reply_error(reply, MHD_HTTP_BAD_REQUEST, "One Host is needed.");
-    else if (host != NULL && !is_name_of_service(host, &request->context->config))
+    else if (host != NULL && !is_name_of_service(host, request->context))
         reply_error(
             reply, MHD_HTTP_MISDIRECTED_REQUEST,
             "The service does not go by the name in Host: use its address, or start it with --allow-host.");

@@ -124,17 +124,15 @@ static int open_door(struct service *service, const struct service_door *door, c
 {
     struct open_door *open = &service->doors[service->doors_len++];
     int error = listener_open(door->listen, &open->fd, &open->address);
-    const char *domain = service->context.config.domain;
     bool is_lmtp = door->protocol == SERVICE_LMTP;
-    bool has_relay = service->context.config.relay.url != NULL;
     const struct smtp_server_config config = {
         .listen_fd = open->fd,
         .dialect = is_lmtp ? DIALECT_LMTP : DIALECT_SMTP,
-        .domain = domain,
+        .domain = service->context.domain,
         .database = service->context.database,
-        .new_inboxes = is_lmtp     ? NULL
-                       : has_relay ? domain
-                                   : "",
+        .new_inboxes = is_lmtp                      ? NULL
+                       : service->context.has_relay ? service->context.domain
+                                                    : "",
         .tls = service->tls,
         .connections_max = SMTP_CONNECTIONS_MAX,
         .idle_ms = SMTP_IDLE_MS,
@@ -155,7 +153,10 @@ static int start_service(const struct service_config *config, struct service **r
     while (config->doors[doors_len].listen != NULL)
         doors_len++;
     service->doors = g_new0(struct open_door, doors_len);
-    service->context.config = *config;
+    service->context.domain = config->domain;
+    service->context.hosts = config->hosts;
+    service->context.daily_limit = config->daily_limit;
+    service->context.has_relay = config->relay.url != NULL;
     g_mime_init();
     /* A large message gets a mapping of its own, whose memory returns to the kernel when it is freed. */
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
