@@ -3,9 +3,8 @@
 
 #include <errno.h>
 #include <glib.h>
-#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 enum {
@@ -15,17 +14,18 @@ enum {
 static const int64_t first_ms = INT64_C(-62135596800000); /* 0001-01-01T00:00:00.000Z */
 static const int64_t last_ms = INT64_C(253402300799999);  /* 9999-12-31T23:59:59.999Z */
 
-/* Adds what GLib insists on: a time, and seconds, which some services leave out if they are zero. */
+/* Makes what GLib insists on: a time, capital letters, and seconds, which some services leave out if they are
+ * zero. */
 static char *complete(const char *text)
 {
-    static const int day_len = sizeof("2026-11-20") - 1;
-    static const int minute_len = sizeof("2026-11-20T10:14") - 1;
-    int len = (int)strnlen(text, INT_MAX);
-    if (len == day_len)
-        return g_strconcat(text, "T00:00:00", NULL);
-    if (len >= minute_len && text[minute_len - 3] == ':' && text[minute_len] != ':')
-        return g_strdup_printf("%.*s:00%s", minute_len, text, text + minute_len);
-    return g_ascii_strup(text, len);
+    static const size_t day_len = sizeof("2026-11-20") - 1;
+    static const size_t minute_len = sizeof("2026-11-20T10:14") - 1;
+    GString *whole = g_string_ascii_up(g_string_new(text));
+    if (whole->len == day_len)
+        g_string_append(whole, "T00:00:00");
+    else if (whole->len >= minute_len && text[minute_len - 3] == ':' && text[minute_len] != ':')
+        g_string_insert(whole, (gssize)minute_len, ":00");
+    return g_string_free(whole, false);
 }
 
 int date_parse(const char *text, int64_t *ret_ms)
