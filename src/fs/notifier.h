@@ -2,10 +2,10 @@
 /*
  * The tree's listener. When something changes that the kernel may have cached, the listener queues a
  * *notification* of an inode or of a name in a folder, and a thread notifies the kernel. A notification may
- * wait for requests under way, so this thread alone makes notifications, with no lock held (operations.c has
- * the one exception). The thread also wakes the readers of `events`, and passes new files to the watch
- * helper, after the notification of their folder. The thread first finds the path of a message in a Maildir,
- * which may wait for the disk.
+ * wait for requests under way, so this thread alone makes notifications, with no lock held (operations.c and
+ * stream.c have one exception each). The thread also wakes the readers of `events`, and passes new files to
+ * the watch helper, after the notification of their folder. The thread first finds the path of a message in a
+ * Maildir, which may wait for the disk.
  */
 #ifndef INBOXFS_FS_NOTIFIER_H
 #define INBOXFS_FS_NOTIFIER_H

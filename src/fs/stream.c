@@ -60,6 +60,8 @@ void stream_poll(struct stream_readers *readers, fuse_req_t request, struct tree
     fuse_reply_poll(request, is_readable ? POLLIN | POLLRDNORM : 0);
 }
 
+/* Unlike other notifications, this one waits for no request: the kernel only wakes those who poll. So the
+ * lock may be held, and any thread may call. */
 static gboolean notify_poll(gpointer handle, gpointer poll, gpointer nothing)
 {
     fuse_lowlevel_notify_poll(poll);
