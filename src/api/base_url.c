@@ -8,7 +8,6 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <glib.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 

@@ -7,7 +7,6 @@
 #include <limits.h>
 #include <poll.h>
 #include <stdbool.h>
-#include <stdlib.h>
 #include <sys/stat.h>
 
 #include "base/cleanup.h"

@@ -6,7 +6,6 @@
 #include "store/contact.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "base/character.h"

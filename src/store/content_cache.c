@@ -22,7 +22,6 @@
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "base/strbuf.h"
 #include "store/search_index.h"
 
 enum {

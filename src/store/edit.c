@@ -11,7 +11,6 @@
 #include "base/cleanup.h"
 #include "base/lock.h"
 #include "base/strbuf.h"
-#include "mail/address.h"
 #include "mail/json_writer.h"
 #include "mail/reason.h"
 #include "store/index.h"

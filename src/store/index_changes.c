@@ -9,7 +9,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/hash.h"
 #include "base/lock.h"
 #include "mail/file_name.h"
 #include "store/search_index.h"

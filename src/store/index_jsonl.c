@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/cleanup.h"
-#include "base/lock.h"
 #include "mail/email_record.h"
 
 struct jsonl_line {

@@ -8,10 +8,8 @@
 #include <errno.h>
 #include <glib.h>
 #include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/hash.h"

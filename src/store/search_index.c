@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <glib.h>
-#include <stdlib.h>
 
 #include "base/character.h"
 #include "base/cleanup.h"

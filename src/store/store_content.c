@@ -9,12 +9,9 @@
 #include "store/store_content.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <glib.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/cleanup.h"
 #include "base/file.h"
