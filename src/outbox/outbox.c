@@ -5,7 +5,6 @@
  */
 #include "outbox/outbox.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

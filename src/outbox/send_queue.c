@@ -1,13 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 #include "outbox/send_queue.h"
 
-#include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "base/cleanup.h"
-#include "base/clock.h"
 #include "base/hash.h"
 
 /* ================================================================ waiting items */
