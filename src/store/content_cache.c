@@ -63,9 +63,7 @@ static int uncompress_bytes(const void *compressed, size_t compressed_len, uint6
 static int hash_file(int fd, uint64_t len, uint64_t *ret_hash)
 {
     struct stat status;
-    _cleanup_free_ char *chunk = malloc(CHUNK_BYTES);
-    if (chunk == NULL)
-        return -ENOMEM;
+    g_autofree char *chunk = g_malloc(CHUNK_BYTES);
     if (fstat(fd, &status) != 0)
         return -errno;
     if ((uint64_t)status.st_size != len)

@@ -155,7 +155,7 @@ struct index {
 /* ---------------------------------------------------------------- lifecycle and reports */
 
 /* Loads the cache (borrowed), or renews a damaged cache. Waits for the disk. Call index_release() also after
- * a failure. Return: 0; -ENOMEM; -errno of the cache. */
+ * a failure. Return: 0; -errno of the cache. */
 int index_open(struct index *index, struct clock *clock, const struct store_listener *listener,
                const struct event_listener *events, struct cache *cache);
 void index_release(struct index *index);

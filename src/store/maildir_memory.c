@@ -309,12 +309,10 @@ static int load_boxes(struct maildir_memory *memory, struct connection *reader)
 
 /* ---------------------------------------------------------------- opening and freeing */
 
-int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory **ret_memory)
+struct maildir_memory *maildir_memory_open(int dir_fd, struct clock *clock)
 {
     struct connection *reader;
-    struct maildir_memory *memory = calloc(1, sizeof(*memory));
-    if (memory == NULL)
-        return -ENOMEM;
+    struct maildir_memory *memory = g_new0(struct maildir_memory, 1);
     memory->clock = clock;
     memory->boxes = g_hash_table_new_full(hash_string, g_str_equal, NULL, box_free);
     memory->by_inbox = g_hash_table_new(NULL, NULL);
@@ -326,10 +324,6 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
     if (error == 0) {
         error = load_boxes(memory, reader);
         database_return_reader(reader);
-    }
-    if (error == -ENOMEM) {
-        maildir_memory_free(memory);
-        return error;
     }
     if (error != 0) { /* the file stays, since flags and U numbers are nowhere else */
         bool is_damaged = error == -EUCLEAN || error == -EINVAL;
@@ -343,8 +337,7 @@ int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory *
                     is_damaged ? " (without it they begin anew, without marks, under another UIDVALIDITY)"
                                : "");
     }
-    *ret_memory = memory;
-    return 0;
+    return memory;
 }
 
 void maildir_memory_free(struct maildir_memory *memory)

@@ -64,10 +64,10 @@ struct maildir_sighting {
 
 struct maildir_memory;
 
-/* Opens or makes the database in `dir_fd`, and converts one of version 0.2 (waits for the disk). Return: 0;
- * -ENOMEM. If the database cannot be used, maildir_memory_add_inbox() and each change return the error: -EIO
- * when it is damaged, -EPROTO when a newer version made it, or -errno. */
-int maildir_memory_open(int dir_fd, struct clock *clock, struct maildir_memory **ret_memory);
+/* Opens or makes the database in `dir_fd`, and converts one of version 0.2 (waits for the disk). If the
+ * database cannot be used, maildir_memory_add_inbox() and each change return the error: -EIO when it is
+ * damaged, -EPROTO when a newer version made it, or -errno. */
+struct maildir_memory *maildir_memory_open(int dir_fd, struct clock *clock);
 /* NULL-safe. Waits for the disk. */
 void maildir_memory_free(struct maildir_memory *memory);
 

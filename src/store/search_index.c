@@ -110,7 +110,7 @@ int search_index_process_pending(struct cache *cache)
 /* ---------------------------------------------------------------- finding */
 
 enum {
-    MATCH_MAX_BYTES = 64 * 1024,
+    MATCH_MAX_BYTES = 64 * 1024, /* more than the terms of the longest query take */
     STEPS_BETWEEN_CHECKS = 2000, /* SQLite instructions between calls of check_cancel(): less than 1 ms */
 };
 
@@ -156,8 +156,6 @@ int search_index_find(struct cache *cache, const struct search_term *terms, size
     struct connection *connection = NULL;
     struct statement rows = {0};
     _cleanup_free_ char *expression = match_expression(terms, len);
-    if (expression == NULL)
-        return -ENOMEM;
     int error = cache_report_error(cache, database_take_reader(cache->database, &connection));
     if (error != 0)
         return error;

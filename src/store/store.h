@@ -226,8 +226,8 @@ struct store_search {
 };
 
 /* Searches the service and the local index for `text` (mail/search_query.h). Waits at most 10 s for both, and
- * returns the hits found by then. The caller releases *ret. Return: 0; -EINTR when cancelled; -ENOMEM; the
- * errors of search_query_parse(). */
+ * returns the hits found by then. The caller releases *ret. Return: 0; -EINTR when cancelled; the errors of
+ * search_query_parse(). */
 int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret);
 void store_search_release(struct store_search *search);
 

@@ -121,9 +121,8 @@ struct ahead_job {
 
 static struct store_content *content_new(uint32_t email)
 {
-    struct store_content *content = calloc(1, sizeof(*content));
-    if (content != NULL)
-        *content = (struct store_content){.references = 1, .email = email, .bytes.fd = -1};
+    struct store_content *content = g_new(struct store_content, 1);
+    *content = (struct store_content){.references = 1, .email = email, .bytes.fd = -1};
     return content;
 }
 
@@ -154,8 +153,6 @@ static int load_part(struct contents *contents, const struct content_request *re
                      struct store_content **ret_content)
 {
     _cleanup_content_ struct store_content *content = content_new(request->email);
-    if (content == NULL)
-        return -ENOMEM;
     int error = content_cache_read(&contents->cache, request->key, &content->bytes);
     if (error != 0)
         return error;
@@ -182,9 +179,7 @@ static int take_file(struct contents *contents, enum content_part part, struct s
 {
     struct content_bytes *bytes = &content->bytes;
     size_t len = MIN(bytes->len, (uint64_t)CONTENT_ROW_MAX_BYTES);
-    _cleanup_free_ char *read = malloc(len + 1);
-    if (read == NULL)
-        return -ENOMEM;
+    _cleanup_free_ char *read = g_malloc(len + 1);
     ssize_t got = file_pread_all(bytes->fd, read, len, 0);
     if (got < 0 || (size_t)got < len)
         return got < 0 ? (int)got : -EIO;
@@ -257,7 +252,7 @@ static int fetch_and_store(struct contents *contents, const struct content_reque
                            struct store_content **ret_content)
 {
     _cleanup_content_ struct store_content *content = content_new(request->email);
-    int error = content == NULL ? -ENOMEM : request_with_retries(contents, request, content);
+    int error = request_with_retries(contents, request, content);
     if (error != 0)
         return error;
     struct content_folder *folder = &content->folder;

@@ -114,7 +114,8 @@ static int init_maildir(struct tree *tree, int state_dir_fd)
     maildir->dir_fd = file_open_dir(state_dir_fd, "maildir");
     if (maildir->dir_fd < 0)
         return maildir->dir_fd;
-    return maildir_memory_open(maildir->dir_fd, tree->config.clock, &maildir->memory);
+    maildir->memory = maildir_memory_open(maildir->dir_fd, tree->config.clock);
+    return 0;
 }
 
 static void release_maildir(struct tree *tree)

@@ -11,9 +11,8 @@
 /* Returns the uidvalidity of an inbox, or 0 if the database is refused. */
 static uint32_t open_memory(int dir_fd)
 {
-    struct maildir_memory *memory = NULL;
+    struct maildir_memory *memory = maildir_memory_open(dir_fd, clock_system());
     struct maildir_state state = {.uid_max = 0};
-    FUZZ_CHECK(maildir_memory_open(dir_fd, clock_system(), &memory) == 0);
     if (maildir_memory_add_inbox(memory, 0, "in-1") == 0)
         FUZZ_CHECK(maildir_memory_get_state(memory, 0, &state) && state.uidvalidity != 0);
     for (uint32_t uid = 0; uid <= 10; uid++) {

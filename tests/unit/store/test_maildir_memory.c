@@ -50,7 +50,7 @@ static int set_up(void **state)
     disk_pretend();
     temp_dir_init(&fixture.dir);
     fake_clock_init(&fixture.clock, start_ms);
-    assert_int_equal(maildir_memory_open(fixture.dir.fd, &fixture.clock.clock, &fixture.memory), 0);
+    fixture.memory = maildir_memory_open(fixture.dir.fd, &fixture.clock.clock);
     assert_int_equal(maildir_memory_add_inbox(fixture.memory, INBOX, "inbox-a"), 0);
     *state = &fixture;
     return 0;
@@ -69,7 +69,7 @@ static int tear_down(void **state)
 static void open_again(struct fixture *fixture)
 {
     maildir_memory_free(fixture->memory);
-    assert_int_equal(maildir_memory_open(fixture->dir.fd, &fixture->clock.clock, &fixture->memory), 0);
+    fixture->memory = maildir_memory_open(fixture->dir.fd, &fixture->clock.clock);
     assert_int_equal(maildir_memory_add_inbox(fixture->memory, INBOX, "inbox-a"), 0);
 }
 
@@ -101,7 +101,7 @@ static void open_left(struct fixture *fixture, const struct left *left, size_t l
     maildir_memory_free(fixture->memory);
     assert_int_equal(file_replace_at(fixture->dir.fd, name, left->file, left->file_len, 0600), 0);
     assert_int_equal(file_replace_at(fixture->dir.fd, log_name, left->log, log_len, 0600), 0);
-    assert_int_equal(maildir_memory_open(fixture->dir.fd, &fixture->clock.clock, &fixture->memory), 0);
+    fixture->memory = maildir_memory_open(fixture->dir.fd, &fixture->clock.clock);
     assert_int_equal(maildir_memory_add_inbox(fixture->memory, INBOX, "inbox-a"), 0);
 }
 
@@ -475,7 +475,7 @@ TEST_WITH(a_file_that_is_no_database_is_refused_and_kept, set_up, tear_down)
     maildir_memory_free(fixture->memory);
     assert_int_equal(file_replace_at(fixture->dir.fd, name, foreign, sizeof(foreign), 0600), 0);
     unlinkat(fixture->dir.fd, log_name, 0);
-    assert_int_equal(maildir_memory_open(fixture->dir.fd, &fixture->clock.clock, &fixture->memory), 0);
+    fixture->memory = maildir_memory_open(fixture->dir.fd, &fixture->clock.clock);
     assert_int_equal(maildir_memory_add_inbox(fixture->memory, INBOX, "inbox-a"), -EIO);
     assert_false(maildir_memory_has_inbox(fixture->memory, INBOX));
     assert_int_equal(file_read_at(fixture->dir.fd, name, 4096, &bytes, &len), 0);
@@ -500,7 +500,7 @@ TEST_WITH(damage_never_gives_the_number_of_a_message_to_another, set_up, tear_do
         assert_int_equal(file_replace_at(fixture->dir.fd, name, bytes, len, 0600), 0);
         bytes[i] ^= 0x55;
         unlinkat(fixture->dir.fd, log_name, 0);
-        assert_int_equal(maildir_memory_open(fixture->dir.fd, &fixture->clock.clock, &fixture->memory), 0);
+        fixture->memory = maildir_memory_open(fixture->dir.fd, &fixture->clock.clock);
         if (maildir_memory_add_inbox(fixture->memory, INBOX, "inbox-a") != 0)
             continue;
         if (see(fixture, "abcd", 0) != 0)
@@ -580,7 +580,7 @@ TEST_WITH(the_marks_of_version_0_2_are_taken_over, set_up, tear_down)
     maildir_memory_free(fixture->memory);
     assert_int_equal(file_replace_at(fixture->dir.fd, name, bytes, len, 0600), 0);
     fake_clock_advance(&fixture->clock, 60000);
-    assert_int_equal(maildir_memory_open(fixture->dir.fd, &fixture->clock.clock, &fixture->memory), 0);
+    fixture->memory = maildir_memory_open(fixture->dir.fd, &fixture->clock.clock);
     for (int mounts = 0; mounts < 2; mounts++) {
         open_again(fixture);
         assert_int_equal(state_of(fixture).uidvalidity, start_ms / 1000);
