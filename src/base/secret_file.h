@@ -15,7 +15,7 @@ enum {
 /* Reads the single line of a file or pipe, without its line end; free it with secret_free(). The file must
  * belong to this user, or to root, who may let a group read it. `what` names the file in the reason ("the
  * key file"). Return: 0; -EACCES when other users have access; -EPERM when another user owns it; -EINVAL
- * when it is not one line; or -errno, each with *ret_reason (the caller frees; NULL when out of memory). */
+ * when it is not one line; or -errno, each with *ret_reason (the caller frees). */
 int secret_file_read(const char *path, const char *what, char **ret_secret, char **ret_reason);
 
 /* Reads all bytes of a secret's file, and puts a NUL after them; the caller wipes and frees them. Return: as

@@ -270,11 +270,9 @@ int endpoint_email_raw(struct request *request, struct reply *reply)
     if (error != 0)
         return error;
     size_t len = 0;
-    if (sqlite3_column_type(statement.row, 0) == SQLITE_NULL)
-        return -EUCLEAN;
     char *raw = query_column_copy(statement.row, 0, &len);
     if (raw == NULL)
-        return -ENOMEM;
+        return -EUCLEAN;
     reply_file(reply, "message/rfc822", raw, len);
     return 0;
 }

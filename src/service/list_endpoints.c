@@ -135,10 +135,7 @@ static int begin_list(struct request *request, const char *counter, const char *
                       struct record_list **ret_list)
 {
     _cleanup_statement_ struct statement statement = {0};
-    struct record_list *list = calloc(1, sizeof(*list));
-    if (list == NULL)
-        return -ENOMEM;
-    *ret_list = list;
+    struct record_list *list = *ret_list = g_new0(struct record_list, 1);
     list->reader = TAKE_PTR(request->reader);
     list->text = g_string_new("[");
     int error = query_first(list->reader, &statement,
@@ -147,9 +144,9 @@ static int begin_list(struct request *request, const char *counter, const char *
                             "ss", counter, inbox_id);
     if (error != 0)
         return error == -ENOENT ? -EUCLEAN : error;
-    list->instance = query_column_copy(statement.row, 0, NULL);
+    list->instance = g_strdup(query_column_text(statement.row, 0));
     list->changes = sqlite3_column_int64(statement.row, 1);
-    return list->instance != NULL ? 0 : -ENOMEM;
+    return 0;
 }
 
 static ssize_t read_list_text(void *context, uint64_t position, char *ret_bytes, size_t len)
@@ -185,9 +182,6 @@ static int prepare_list(struct record_list *list, const struct list_query *query
     _cleanup_free_ char *inbox_ids = json_dumps(query->inbox_ids, JSON_COMPACT);
     _cleanup_free_ char *from_addresses = json_dumps(query->from_addresses, JSON_COMPACT);
     _cleanup_free_ char *match = NULL;
-    if ((query->inbox_ids != NULL && inbox_ids == NULL) ||
-        (query->from_addresses != NULL && from_addresses == NULL))
-        return -ENOMEM;
     if (query->search_term != NULL) {
         int error = search_index_match(list->reader, query->search_term, list->changes, query->limit, &match);
         if (error != 0)
@@ -221,15 +215,13 @@ static int prepare_list(struct record_list *list, const struct list_query *query
 static int make_etag(const struct record_list *list, char ret_etag[ETAG_SIZE])
 {
     char *sql = sqlite3_expanded_sql(list->statement.row);
-    _cleanup_free_ char *state = NULL;
-    int len = asprintf(&state, "%s %s %lld %s", INBOXFS_VERSION, list->instance, (long long)list->changes,
-                       sql != NULL ? sql : "");
-    bool is_whole = sql != NULL && len >= 0;
-    sqlite3_free(sql);
-    if (!is_whole)
+    if (sql == NULL)
         return -ENOMEM;
+    g_autofree char *state =
+        g_strdup_printf("%s %s %lld %s", INBOXFS_VERSION, list->instance, (long long)list->changes, sql);
+    sqlite3_free(sql);
     char digest[65];
-    hash_sha256(state, (size_t)len, digest);
+    hash_sha256(state, strlen(state), digest);
     snprintf(ret_etag, ETAG_SIZE, "\"%s\"", digest);
     return 0;
 }

@@ -7,6 +7,7 @@
 #include "service/endpoints.h"
 
 #include <errno.h>
+#include <glib.h>
 #include <string.h>
 
 #include "base/cleanup.h"
@@ -26,10 +27,8 @@ int pool_load(const struct service_context *context, struct connection *reader, 
         return error;
     if (sqlite3_column_int64(statement.row, 2) > (int64_t)max_bytes)
         return -EMSGSIZE;
-    attachment->name = query_column_copy(statement.row, 0, NULL);
-    attachment->content_type = query_column_copy(statement.row, 1, NULL);
-    if (attachment->name == NULL || attachment->content_type == NULL)
-        return -ENOMEM;
+    attachment->name = g_strdup(query_column_text(statement.row, 0));
+    attachment->content_type = g_strdup(query_column_text(statement.row, 1));
     random_uuid(attachment->id);
     error = file_read_at(context->pool_fd, id, max_bytes, &attachment->bytes, &attachment->len);
     return error == -ENOENT ? -EUCLEAN : error;

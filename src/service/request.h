@@ -65,7 +65,7 @@ struct multipart_file {
 
 /* Finds the first part named `field` that has a file name. `content_type` is the request's header. Return: 0;
  * -EBADMSG if the body is no complete form; -ENOENT if it has no such part; -EINVAL if the file name is not
- * valid; -ENOMEM. */
+ * valid. */
 int multipart_find_file(const char *content_type, const char *body, size_t len, const char *field,
                         struct multipart_file *ret_file);
 

@@ -58,8 +58,8 @@ int search_index_match(struct connection *reader, const char *term, int64_t emai
         "si", strbuf_str(&match), max);
     if (error != 0 || count >= max)
         return error;
-    *ret_match = strdup(strbuf_str(&match));
-    return *ret_match != NULL ? 0 : -ENOMEM;
+    *ret_match = strbuf_take(&match, NULL);
+    return 0;
 }
 
 /* ---------------------------------------------------------------- indexing */

@@ -221,7 +221,7 @@ static int refer_to_email(struct connection *reader, struct submission *submissi
                            "The forwarded email encloses too much already.");
     message->forwarded = query_column_copy(statement.row, 3, &message->forwarded_len);
     random_uuid(message->forwarded_id);
-    return message->forwarded != NULL ? 0 : -ENOMEM;
+    return 0;
 }
 
 static int attach_files(const struct service_context *context, struct connection *reader, const json_t *ids,

@@ -15,7 +15,7 @@
 struct server;
 
 /* Serves the clients of a listening socket. Both arguments are borrowed until the server is freed. The caller
- * has blocked all signals, so that the threads block them. Return: 0; -EIO or -ENOMEM. */
+ * has blocked all signals, so that the threads block them. Return: 0 or -EIO. */
 int server_start(int listen_fd, const struct service_context *context, struct server **ret_server);
 
 /* Accepts no more connections, waits up to 10 seconds for the requests under way, closes all connections, and
