@@ -336,8 +336,8 @@ struct list_reading {
     const char *domain;  /* appended to an address without "@"; if NULL, such an address is refused */
     const char *closing; /* the last ";" of the text, which may end a group; else the text's start */
     size_t left;         /* number of addresses and other items that the text may still have */
+    GPtrArray *others;   /* gets the other items of a received email; if NULL, they are refused */
     bool is_in_group;
-    bool is_received; /* a bad name does not hide the address of a received email */
 };
 
 static int append_found(struct list_reading *reading, const struct strbuf *address, char *name)
@@ -345,7 +345,8 @@ static int append_found(struct list_reading *reading, const struct strbuf *addre
     if (reading->left == 0)
         return -EMSGSIZE;
     reading->left--;
-    if (name != NULL && reading->is_received)
+    /* A bad name must not hide the address of a received email. */
+    if (name != NULL && reading->others != NULL)
         character_replace(name, CHARACTER_CONTROL | CHARACTER_INVALID, ' ');
     if (name != NULL && !address_name_is_valid(name))
         return -EBADMSG;
@@ -417,8 +418,7 @@ static int read_item(struct list_reading *reading, struct list_item *item)
     return item->opening != NULL ? read_bracketed_item(reading, item) : read_bare_item(reading, item);
 }
 
-/* Reads all items. `others`, unless it is NULL, receives the items that are not addresses. */
-static int read_items(struct list_reading *reading, const char *text, GPtrArray *others, char **ret_refused)
+static int read_items(struct list_reading *reading, const char *text, char **ret_refused)
 {
     struct list_item item;
     size_t len_before = reading->list->len;
@@ -429,9 +429,9 @@ static int read_items(struct list_reading *reading, const char *text, GPtrArray 
         item = (struct list_item){.start = text};
         scan_item(text, &item);
         error = read_item(reading, &item);
-        if (error == -EBADMSG && others != NULL && reading->left > 0) {
+        if (error == -EBADMSG && reading->others != NULL && reading->left > 0) {
             size_t len = (size_t)(item.end - item.start) + (*item.end == ';'); /* this may end a group */
-            g_ptr_array_add(others, g_strndup(item.start, len));
+            g_ptr_array_add(reading->others, g_strndup(item.start, len));
             reading->left--;
             error = 0;
         }
@@ -444,7 +444,7 @@ static int read_items(struct list_reading *reading, const char *text, GPtrArray 
         if (*ret_refused != NULL)
             g_strstrip(*ret_refused);
     }
-    if (error != 0 && others == NULL)
+    if (error != 0 && reading->others == NULL)
         truncate_list(reading->list, len_before);
     return error;
 }
@@ -452,12 +452,12 @@ static int read_items(struct list_reading *reading, const char *text, GPtrArray 
 int address_list_parse(struct address_list *list, const char *text, const char *domain, char **ret_refused)
 {
     struct list_reading reading = {.list = list, .domain = domain, .left = ADDRESS_LIST_MAX};
-    return read_items(&reading, text, NULL, ret_refused);
+    return read_items(&reading, text, ret_refused);
 }
 
 void address_list_parse_each(struct address_list *list, const char *text, GPtrArray *others)
 {
     struct list_reading reading = {
-        .list = list, .left = ADDRESS_LIST_MAX - list->len - others->len, .is_received = true};
-    read_items(&reading, text, others, NULL);
+        .list = list, .left = ADDRESS_LIST_MAX - list->len - others->len, .others = others};
+    read_items(&reading, text, NULL);
 }
