@@ -440,9 +440,7 @@ static int read_items(struct list_reading *reading, const char *text, char **ret
     if (error == -EBADMSG && ret_refused != NULL) {
         _cleanup_strbuf_ struct strbuf copy = STRBUF_INIT(SIZE_MAX / 2);
         append_unfolded(&copy, item.start, item.end);
-        *ret_refused = strbuf_take(&copy, NULL);
-        if (*ret_refused != NULL)
-            g_strstrip(*ret_refused);
+        *ret_refused = g_strstrip(strbuf_take(&copy, NULL));
     }
     if (error != 0 && reading->others == NULL)
         truncate_list(reading->list, len_before);

@@ -60,7 +60,7 @@ int address_list_append(struct address_list *list, const char *address, const ch
  * text is refused. A local part alone is completed with "@" and `domain`, which is not checked; it is refused
  * if `domain` is NULL. Return: 0; -EBADMSG if some part is not an address; -EMSGSIZE for more than
  * ADDRESS_LIST_MAX addresses. `list` changes only on success. On -EBADMSG, *ret_refused is that part,
- * unfolded (the caller frees; NULL when out of memory). `ret_refused` may be NULL. */
+ * unfolded (the caller frees). `ret_refused` may be NULL. */
 int address_list_parse(struct address_list *list, const char *text, const char *domain, char **ret_refused);
 
 /* Appends the addresses of a received email that can be read, with blanks for what a name cannot have, and

@@ -68,8 +68,6 @@ static void pack_entry(struct strbuf *packed, enum content_kind kind, const char
     strbuf_append(packed, name, strlen(name) + 1);
     strbuf_append(packed, id, strlen(id) + 1);
     strbuf_append(packed, strbuf_str(text), text->len + 1);
-    if (text->error == -ENOMEM)
-        packed->error = -ENOMEM;
 }
 
 /* Returns the position after the entry at `at`; NULL if the entry is damaged. */
@@ -155,9 +153,7 @@ static void pack_readable(struct strbuf *packed, const char *name, const json_t 
 static void append_html(struct strbuf *text, const json_t *html)
 {
     _cleanup_strbuf_ struct strbuf of_html = STRBUF_INIT(CONTENT_MAX_BYTES);
-    int error = html_to_text(&of_html, json_string_value(html), json_string_length(html));
-    if (error == -ENOMEM)
-        text->error = error;
+    html_to_text(&of_html, json_string_value(html), json_string_length(html));
     append_readable(text, strbuf_str(&of_html), of_html.len);
 }
 
@@ -330,7 +326,7 @@ static int pack_email(const json_t *email, struct content_folder *ret_folder)
     pack_attachments(&packed, json_object_get(email, "attachments"));
     pack_thread(&packed, json_object_get(email, "previous_emails"));
     char *bytes = strbuf_take(&packed, &len);
-    return bytes == NULL ? -ENOMEM : content_folder_unpack(g_realloc(bytes, len + 1), len, ret_folder);
+    return bytes == NULL ? -EMSGSIZE : content_folder_unpack(g_realloc(bytes, len + 1), len, ret_folder);
 }
 
 int content_folder_read(const char *json, size_t len, struct content_folder *ret_folder)

@@ -48,8 +48,7 @@ struct content_folder {
 
 /* Makes the folder from JSON text. The caller releases it. Return: 0; -EBADMSG if the text is not a JSON
  * object with at least one field of content (a metadata record has none); -EMSGSIZE if it is longer than
- * CONTENT_MAX_BYTES, nested too deep, or has too many values (json_value.h); -EILSEQ if it is not UTF-8;
- * -ENOMEM. */
+ * CONTENT_MAX_BYTES, nested too deep, or has too many values (json_value.h); -EILSEQ if it is not UTF-8. */
 int content_folder_read(const char *json, size_t len, struct content_folder *ret_folder);
 
 /* Makes the folder from the packed form of another one, which must have a NUL after it. Takes ownership of

@@ -103,7 +103,7 @@ int draft_read_addresses(struct draft_reading *reading, const char *path, const 
     int error = address_list_parse(list, text, NULL, &refused);
     if (error == -EMSGSIZE)
         return draft_refuse_recipients(reading);
-    if (error == -EBADMSG && refused != NULL && has_unquoted_comma(text, refused))
+    if (error == -EBADMSG && has_unquoted_comma(text, refused))
         return reason_give(reading->ret_reason, -EBADMSG,
                            "%s: not an email address: \"%.80s\"; a name with a comma needs quotes", path,
                            refused);

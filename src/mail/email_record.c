@@ -120,8 +120,6 @@ static int check_number(const char *text, size_t len)
         return 0;
     if (json_error_code(&problem) == json_error_numeric_overflow)
         (void)g_ascii_strtod(text, &end);
-    if (json_error_code(&problem) == json_error_out_of_memory)
-        return -ENOMEM;
     return end == text + len ? 0 : -EBADMSG;
 }
 
@@ -257,8 +255,8 @@ static int read_field(struct record_reading *reading)
         kept = json_stringn_nocheck(value, len);
         error = 0;
     }
-    if (error == 0 && json_object_set_new_nocheck(reading->known, known_fields[known].key, kept) != 0)
-        error = -ENOMEM;
+    if (error == 0)
+        json_object_set_new_nocheck(reading->known, known_fields[known].key, kept);
     return error;
 }
 
@@ -377,7 +375,7 @@ int email_record_from_text(const char *text, size_t len, struct email_record *re
         .known = json_object(),
         .table = table,
     };
-    int error = reading.known == NULL ? -ENOMEM : read_record(&reading, len, &record);
+    int error = read_record(&reading, len, &record);
     strbuf_release(&reading.fields);
     json_decref(reading.known);
     if (error == 0)

@@ -36,7 +36,7 @@ struct email_record {
 /* Reads the JSON text of one record. Known fields may have any type. The caller releases the record. Return:
  * 0; -EBADMSG if the text is not a JSON object; -EILSEQ if it is not UTF-8; -EEXIST if two of its fields have
  * the same key; -EMSGSIZE if it is longer than EMAIL_RECORD_MAX_BYTES, has too many fields, or is nested too
- * deep; -ENOMEM. */
+ * deep. */
 int email_record_from_text(const char *text, size_t len, struct email_record *ret_record);
 
 void email_record_release(struct email_record *record);

@@ -30,7 +30,7 @@ static bool is_invisible(gunichar c)
            (c >= 0xfe00 && c <= 0xfe0f) || (c >= 0xe0000 && c <= 0xe0fff);
 }
 
-/* Makes a slug of any length, with composed characters. Returns NULL when out of memory. */
+/* Makes a slug of any length, with composed characters. */
 static char *make_slug(const char *subject, size_t len)
 {
     _cleanup_strbuf_ struct strbuf slug = STRBUF_INIT(6 * SUBJECT_MAX_BYTES);
@@ -52,11 +52,10 @@ static char *make_slug(const char *subject, size_t len)
 char *file_name_slug(const char *subject)
 {
     g_autofree char *slug = make_slug(subject, strnlen(subject, SUBJECT_MAX_BYTES));
-    const char *text = slug != NULL ? slug : "";
-    size_t len = character_cut(text, strlen(text), FILE_NAME_SLUG_MAX_BYTES);
-    while (len > 0 && text[len - 1] == '-')
+    size_t len = character_cut(slug, strlen(slug), FILE_NAME_SLUG_MAX_BYTES);
+    while (len > 0 && slug[len - 1] == '-')
         len--;
-    return len > 0 ? g_strndup(text, len) : g_strdup("no-subject");
+    return len > 0 ? g_strndup(slug, len) : g_strdup("no-subject");
 }
 
 /* Returns the first letters and digits of the key; of its digest if the key has too few. */
@@ -125,7 +124,7 @@ char *file_name_fold(const char *name)
 char *file_name_from_text(const char *text)
 {
     if (file_name_is_harmless(text))
-        return strdup(text);
+        return g_strdup(text);
 
     /* The digest distinguishes texts that differ only in replaced characters. */
     char digest[DIGEST_CHARS + 1];

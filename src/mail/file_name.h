@@ -2,7 +2,7 @@
 /*
  * Makes and checks file names. No text of a sender can produce a `/`, a control character, a leading dot or
  * dash, invalid UTF-8 or a name over 255 bytes (docs/FILESYSTEM.md, "Received mail"). The caller frees every
- * name that is returned. NULL means out of memory, unless stated otherwise.
+ * name that is returned.
  */
 #ifndef INBOXFS_MAIL_FILE_NAME_H
 #define INBOXFS_MAIL_FILE_NAME_H
@@ -43,7 +43,7 @@ bool file_name_is_backup(const char *name);
  * that the name has at most 255 bytes. A leading dot does not start an extension. */
 char *file_name_numbered(const char *name, unsigned int number);
 
-/* Turns "report-2.pdf" into "report.pdf". Returns NULL also if the name has no number. */
+/* Turns "report-2.pdf" into "report.pdf". Returns NULL if the name has no number. */
 char *file_name_unnumbered(const char *name);
 
 /* Cuts the name to `max_bytes` (at least 64), before its extension and at a character boundary. */
@@ -59,7 +59,7 @@ bool file_name_is_valid(const char *name);
 bool file_name_is_harmless(const char *name);
 
 /* Folds a name: names that differ only in case or in Unicode normalisation give the same text. A folder can
- * be copied to any file system if the folds of its names differ. Returns NULL also for invalid UTF-8. */
+ * be copied to any file system if the folds of its names differ. Returns NULL for invalid UTF-8. */
 char *file_name_fold(const char *name);
 
 #endif

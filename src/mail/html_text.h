@@ -17,7 +17,7 @@
 #include "base/strbuf.h"
 
 /* Appends the text of `len` bytes of HTML in UTF-8, with a newline at its end unless it is empty. Return: 0;
- * -ENOMEM; -EMSGSIZE if the buffer's bound cuts the text. */
+ * -EMSGSIZE if the buffer's bound cuts the text. */
 int html_to_text(struct strbuf *out, const char *html, size_t len);
 
 /* Appends the text as Markdown for a section whose heading has `level` (1 or more): <h1> becomes a heading of

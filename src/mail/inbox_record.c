@@ -107,17 +107,17 @@ int inbox_request_update(const struct inbox_record *current, const char *edited,
                            problem.column, problem.text);
     if (!json_is_object(changes))
         return reason_give(ret_reason, -EINVAL, "not a JSON object");
-    if (!json_is_object(request))
+    _cleanup_json_ json_t *id = json_incref(json_object_get(request, "id"));
+    if (id == NULL)
         return reason_give(ret_reason, -EINVAL, "the record of the inbox cannot be read");
 
-    _cleanup_json_ json_t *id = json_incref(json_object_get(request, "id"));
     /* The service chooses the id of an inbox. A text without an id, or with null, means this inbox. */
     const json_t *new_id = json_object_get(changes, "id");
     if (new_id != NULL && !json_is_null(new_id) && !json_equal(id, new_id))
         return reason_give(ret_reason, -EINVAL,
                            "id: is another inbox's; the id of an inbox cannot be changed");
-    if (json_object_update(request, changes) != 0 || json_object_set(request, "id", id) != 0)
-        return -ENOMEM;
+    json_object_update(request, changes);
+    json_object_set(request, "id", id);
     for (size_t i = 0; i < ARRAY_LEN(read_only_fields); i++)
         json_object_del(request, read_only_fields[i]);
 

@@ -18,7 +18,7 @@ struct inbox_record {
 
 /* Reads the JSON text of one record; the caller releases it. Return: 0; -EBADMSG if the text is not JSON;
  * -EILSEQ if it is not UTF-8; -EEXIST if an object has a key twice; -EINVAL if it is not an object with a
- * usable id; -ENOMEM. */
+ * usable id. */
 int inbox_record_from_text(const char *text, size_t len, struct inbox_record *ret_record);
 
 /* Makes a record with an id alone, for an inbox that is known only from an email. Return: 0; -EINVAL if the
@@ -39,7 +39,7 @@ int inbox_record_from_request(const char *request, const char *id, struct inbox_
 /* Makes the request that changes an inbox: the fields of `current` (just read from the service), overridden
  * by those of `edited` (the user's text). The id does not change; read-only fields (`updated_at`,
  * `webhook_secret`) are left out. The caller frees. Return: 0; -EINVAL if `edited` is not a JSON object or
- * has another id, with *ret_reason for the user (the caller frees); -ENOMEM. */
+ * has another id, with *ret_reason for the user (the caller frees). */
 int inbox_request_update(const struct inbox_record *current, const char *edited, size_t edited_len,
                          char **ret_request, char **ret_reason);
 

@@ -57,8 +57,6 @@ static void append_mended(const char *text, size_t len, struct strbuf *out)
 static int errno_of(const json_error_t *problem)
 {
     switch (json_error_code(problem)) {
-    case json_error_out_of_memory:
-        return -ENOMEM;
     case json_error_invalid_utf8:
         return -EILSEQ;
     case json_error_duplicate_key:

@@ -29,7 +29,7 @@ bool json_has_too_many_values(const char *text, size_t len, size_t max);
 /* Reads one value; the caller releases it. `flags` are jansson's; JSON_ALLOW_NUL is added. Return: 0;
  * -EBADMSG if the text is not JSON, has a key with a NUL, or a number that jansson cannot represent; -EILSEQ
  * if it is not UTF-8; -EEXIST if an object has a key twice, with JSON_REJECT_DUPLICATES; -EMSGSIZE if it is
- * nested deeper than JSON_PARSER_MAX_DEPTH, or has more than JSON_VALUES_MAX values; -ENOMEM. */
+ * nested deeper than JSON_PARSER_MAX_DEPTH, or has more than JSON_VALUES_MAX values. */
 int json_value_read(const char *text, size_t len, size_t flags, json_t **ret_value);
 
 /* Returns the text of `value` (may be NULL), borrowed; NULL unless it is a string without NULs. */

@@ -106,7 +106,7 @@ static int read_argument(const struct parsing *parsing, const char *name, struct
         return 0;
     case SEARCH_IN:
         term->text = file_name_fold(text);
-        return term->text == NULL ? -ENOMEM : 0;
+        return 0;
     default:
         term->text = g_steal_pointer(&text);
         return 0;

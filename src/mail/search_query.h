@@ -58,7 +58,7 @@ struct search_query {
 /* Parses the user's text; ages count from `now_ms`. Words without a letter or digit are ignored. The caller
  * releases the query. Return: 0; -ENOENT if no term is left; -EINVAL if the text is ambiguous or malformed,
  * or has more than SEARCH_TERMS_MAX terms, with *ret_reason (the caller frees); -EILSEQ if it is not UTF-8;
- * -EMSGSIZE if it is longer than SEARCH_QUERY_MAX_BYTES; -ENOMEM. */
+ * -EMSGSIZE if it is longer than SEARCH_QUERY_MAX_BYTES. */
 int search_query_parse(const char *text, int64_t now_ms, struct search_query *ret_query, char **ret_reason);
 void search_query_release(struct search_query *query);
 

@@ -274,9 +274,9 @@ static int write_draft(struct composition *message)
     append_addresses(message->draft, is_to ? "To" : "Bcc", &message->given, &message->named);
     strbuf_append_char(message->draft, '\n');
     strbuf_append(message->draft, message->body.bytes, message->body.len);
-    if (message->draft->error == -EMSGSIZE)
+    if (message->draft->error != 0)
         return complain(EX_DATAERR, "the message and its recipients are over %d bytes", DRAFT_MAX_BYTES);
-    return message->draft->error == 0 ? EX_OK : complain(EX_TEMPFAIL, "out of memory");
+    return EX_OK;
 }
 
 int message_compose(const struct invocation *invocation, int mount, struct strbuf *text, struct strbuf *draft)

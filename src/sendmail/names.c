@@ -196,7 +196,7 @@ static int add_list(const struct local_names *names, const struct source *source
     _cleanup_addresses_ struct address_list list = {0};
     _cleanup_free_ char *refused = NULL;
     int error = address_list_parse(&list, source->text, NO_DOMAIN, &refused);
-    int status = error == -EBADMSG    ? refuse_part(names, source, refused != NULL ? refused : "")
+    int status = error == -EBADMSG    ? refuse_part(names, source, refused)
                  : error == -EMSGSIZE ? complain(EX_DATAERR, "too many recipients")
                                       : EX_OK;
     for (size_t i = 0; i < list.len && status == EX_OK; i++)
