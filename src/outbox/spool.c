@@ -259,25 +259,24 @@ int spool_read_request(struct spool *spool, uint64_t number, char **ret_request)
     if (error != 0)
         return error == -ENOENT ? 0 : error;
     *ret_request = query_column_copy(statement.row, 0, NULL);
-    return *ret_request != NULL ? 0 : -ENOMEM;
-}
-
-static int copy_column(sqlite3_stmt *statement, int column, char **ret)
-{
-    *ret = query_column_copy(statement, column, NULL);
-    return *ret == NULL && sqlite3_column_type(statement, column) != SQLITE_NULL ? -ENOMEM : 0;
+    return 0;
 }
 
 static int read_row(sqlite3_stmt *statement, struct row *row)
 {
-    int error = item_state_from_name(query_column_text(statement, 3), &row->state);
     row->number = (uint64_t)sqlite3_column_int64(statement, 0);
     row->position = (uint64_t)sqlite3_column_int64(statement, 1);
     row->kind = strcmp(query_column_text(statement, 2), item_kind_name(ITEM_MESSAGE)) == 0 ? ITEM_MESSAGE
                                                                                            : ITEM_ATTACHMENT;
+    row->name = query_column_copy(statement, 4, NULL);
     row->size = sqlite3_column_int64(statement, 5);
     g_strlcpy(row->digest, query_column_text(statement, 6), sizeof(row->digest));
     g_strlcpy(row->key, query_column_text(statement, 7), sizeof(row->key));
+    row->reply_template = query_column_copy(statement, 8, NULL);
+    row->from = query_column_copy(statement, 9, NULL);
+    row->replies_to = query_column_copy(statement, 10, NULL);
+    if (query_column_text(statement, 11)[0] != '\0') /* older programs saved "" for none */
+        row->not_carried = query_column_copy(statement, 11, NULL);
     g_strlcpy(row->sequence, query_column_text(statement, 12), sizeof(row->sequence));
     row->may_have_been_sent = sqlite3_column_int(statement, 13) != 0;
     row->was_unknown = sqlite3_column_int(statement, 14) != 0;
@@ -287,21 +286,11 @@ static int read_row(sqlite3_stmt *statement, struct row *row)
     row->accepted_ms = sqlite3_column_int64(statement, 18);
     row->finished_ms = sqlite3_column_int64(statement, 19);
     row->http_status = sqlite3_column_int(statement, 20);
+    row->id = query_column_copy(statement, 21, NULL);
+    row->error = query_column_copy(statement, 22, NULL);
     row->receipt_bytes = (size_t)sqlite3_column_int64(statement, 23);
     row->replaces = (uint64_t)sqlite3_column_int64(statement, 24);
-    bool has_not_carried = query_column_text(statement, 11)[0] != '\0'; /* older programs saved "" for none */
-    char **const strings[] = {
-        [4] = &row->name,
-        [8] = &row->reply_template,
-        [9] = &row->from,
-        [10] = &row->replies_to,
-        [11] = has_not_carried ? &row->not_carried : NULL,
-        [21] = &row->id,
-        [22] = &row->error,
-    };
-    for (int i = 0; i < (int)ARRAY_LEN(strings) && error == 0; i++)
-        error = strings[i] == NULL ? 0 : copy_column(statement, i, strings[i]);
-    return error;
+    return item_state_from_name(query_column_text(statement, 3), &row->state);
 }
 
 static int read_pieces(struct connection *reader, struct row *row)
@@ -311,13 +300,15 @@ static int read_pieces(struct connection *reader, struct row *row)
                             "SELECT name, content, size, digest, pool_id FROM piece WHERE item = ?"
                             " ORDER BY place",
                             "i", (int64_t)row->number);
-    while (error == 0 && (error = query_step(statement.row)) == 1) {
+    if (error != 0)
+        return error;
+    while ((error = query_step(statement.row)) == 1) {
         struct piece *piece = row_add_piece(row, NULL);
         piece->content = (uint64_t)sqlite3_column_int64(statement.row, 1);
         piece->size = sqlite3_column_int64(statement.row, 2);
         g_strlcpy(piece->digest, query_column_text(statement.row, 3), sizeof(piece->digest));
-        error = copy_column(statement.row, 0, &piece->name);
-        error = error != 0 ? error : copy_column(statement.row, 4, &piece->pool_id);
+        piece->name = query_column_copy(statement.row, 0, NULL);
+        piece->pool_id = query_column_copy(statement.row, 4, NULL);
     }
     return error;
 }
