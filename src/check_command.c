@@ -70,10 +70,9 @@ static void check_source(struct check *check)
         report(check, "source", passed, "the local service, inside inboxfs");
         return;
     }
-    int error = base_url_check(check->options->source, check->options->allows_http, &check->base, &reason);
     /* A refused source is not shown, because it may contain a password. */
-    if (error != 0)
-        report(check, "source", failed, "cannot be used: %s", reason != NULL ? reason : strerror(-error));
+    if (base_url_check(check->options->source, check->options->allows_http, &check->base, &reason) != 0)
+        report(check, "source", failed, "cannot be used: %s", reason);
     else
         report(check, "source", passed, "%s", check->base);
 }
@@ -86,9 +85,8 @@ static void check_key(struct check *check)
         report(check, "key", passed, "none is needed");
         return;
     }
-    int error = mail_account_read_key(options, &check->key, &reason);
-    if (error != 0)
-        report(check, "key", failed, "%s", reason != NULL ? reason : strerror(-error));
+    if (mail_account_read_key(options, &check->key, &reason) != 0)
+        report(check, "key", failed, "%s", reason);
     else if (options->api_key_file != NULL)
         report(check, "key", passed, "in the file %s", options->api_key_file);
     else if (options->api_key != NULL)
@@ -237,7 +235,7 @@ static void check_service(struct check *check)
     if (check->base == NULL || check->key == NULL)
         return;
     if (mail_account_check_authorities(check->options, check->base, &reason) != 0) {
-        report(check, "tls", failed, "%s", reason != NULL ? reason : "out of memory");
+        report(check, "tls", failed, "%s", reason);
         return;
     }
     int error = api_service_new(&config, &service);
@@ -259,7 +257,7 @@ static void check_webhooks(struct check *check)
     int error = secret_file_read(options->webhook_secret_file, "the secret of webhooks", &secret, &reason);
     secret_free(secret);
     if (error != 0)
-        report(check, "webhooks", failed, "%s", reason != NULL ? reason : strerror(-error));
+        report(check, "webhooks", failed, "%s", reason);
     else
         report(check, "webhooks", passed, "taken at %s, signed with the secret in %s",
                options->webhook_listen, options->webhook_secret_file);

@@ -266,12 +266,12 @@ static int open_remote(const struct options *options, struct mail_account *accou
     _cleanup_free_ char *reason = NULL;
     int error = base_url_check(options->source, options->allows_http, &account->shown_source, &reason);
     if (error != 0) /* the source is not shown, because it may contain a password */
-        return complain(error, "cannot use this service: %s%s", reason != NULL ? reason : strerror(-error),
+        return complain(error, "cannot use this service: %s%s", reason,
                         strstr(options->source, "://") == NULL ? " (or be local, or local:DIR)" : "");
     _cleanup_secret_ char *key = NULL;
     if ((error = mail_account_check_authorities(options, account->shown_source, &reason)) != 0 ||
         (error = mail_account_read_key(options, &key, &reason)) != 0)
-        return complain(error, "%s", reason != NULL ? reason : strerror(-error));
+        return complain(error, "%s", reason);
     if ((error = open_state(options, account->shown_source, key, account)) != 0)
         return error;
     const struct http_config config = {

@@ -23,11 +23,11 @@ struct mail_account {
 };
 
 /* Reads the key: from the file, else the text, else the command of the options. The caller frees it with
- * secret_free(). Returns 0 or -errno; *ret_reason (the caller frees it) is the text for the user, or NULL. */
+ * secret_free(). Return: 0, or -errno with a reason (the caller frees it). */
 int mail_account_read_key(const struct options *options, char **ret_key, char **ret_reason);
 
-/* Checks the file or directory with the certificate authorities to trust, if `url` is https. Returns 0 or
- * -errno; *ret_reason (the caller frees it) is the text for the user, or NULL. */
+/* Checks the file or directory with the certificate authorities to trust, if `url` is https. Return: 0, or
+ * -errno with a reason (the caller frees it). */
 int mail_account_check_authorities(const struct options *options, const char *url, char **ret_reason);
 
 bool mail_account_is_local(const char *source);

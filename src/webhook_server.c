@@ -194,7 +194,7 @@ int webhook_server_start(const char *listen, const char *secret_file, struct sto
     _cleanup_free_ char *reason = NULL;
     int error = secret_file_read(secret_file, "the secret of webhooks", &server->secret, &reason);
     if (error != 0)
-        return complain(error, "%s", reason != NULL ? reason : strerror(-error));
+        return complain(error, "%s", reason);
     error = listener_open(listen, &server->listen_fd, &server->address);
     server->connections = connections_new(clock_system(), CONNECTIONS_MAX);
     if (error == 0)
