@@ -479,29 +479,21 @@ static size_t receive_line(struct smtp_session *session, const char *bytes, size
 
 /* ---------------------------------------------------------------- the session */
 
-int smtp_session_new(const struct smtp_host *host, struct strbuf *answers, struct smtp_session **ret_session)
+struct smtp_session *smtp_session_new(const struct smtp_host *host, struct strbuf *answers)
 {
-    struct smtp_session *session = calloc(1, sizeof(*session));
-    if (session == NULL)
-        return -ENOMEM;
+    struct smtp_session *session = g_new0(struct smtp_session, 1);
     session->host = host;
     session->answers = answers;
     session->line = STRBUF_INIT(LINE_MAX_BYTES);
     session->text = STRBUF_INIT(host->message_max_bytes);
-    if (strbuf_reserve(&session->line, LINE_MAX_BYTES) != 0) {
-        free(session);
-        return -ENOMEM;
-    }
+    strbuf_reserve(&session->line, LINE_MAX_BYTES);
     strbuf_appendf(answers, "220 %s %s %s\r\n", host->domain,
                    host->dialect == DIALECT_LMTP ? "LMTP" : "ESMTP", host->program);
-    *ret_session = session;
-    return 0;
+    return session;
 }
 
 void smtp_session_free(struct smtp_session *session)
 {
-    if (session == NULL)
-        return;
     forget_message(session);
     wipe_line(session);
     strbuf_release(&session->line);

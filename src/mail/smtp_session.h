@@ -66,10 +66,9 @@ struct smtp_host {
 struct smtp_session;
 
 /* Appends the greeting to `answers`. The caller sends and clears them. Both arguments are borrowed until the
- * session is freed. Return: 0 or -ENOMEM. */
-int smtp_session_new(const struct smtp_host *host, struct strbuf *answers, struct smtp_session **ret_session);
+ * session is freed. */
+struct smtp_session *smtp_session_new(const struct smtp_host *host, struct strbuf *answers);
 
-/* NULL-safe. */
 void smtp_session_free(struct smtp_session *session);
 
 /* Carries out the commands that these bytes complete, and appends the answers. Waits for deliver(). */

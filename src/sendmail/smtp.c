@@ -179,11 +179,9 @@ int sendmail_smtp_run(const struct invocation *invocation)
         .check_recipient = check_recipient,
         .deliver = deliver,
     };
-    struct smtp_session *session = NULL;
-    int status = EX_TEMPFAIL;
+    struct smtp_session *session = smtp_session_new(&host, &answers);
     signal(SIGCHLD, SIG_DFL); /* some callers leave it ignored, and waitpid(2) would then get no status */
-    if (smtp_session_new(&host, &answers, &session) == 0)
-        status = converse(session, &answers);
+    int status = converse(session, &answers);
     smtp_session_free(session);
     free(server.answer);
     return status;

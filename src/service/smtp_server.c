@@ -219,9 +219,8 @@ static void serve_client(struct worker_job *job)
         .check_recipient = check_recipient,
         .deliver = deliver_message,
     };
-    struct smtp_session *session = NULL;
-    if (smtp_session_new(&host, &client->answers, &session) == 0)
-        run_session(client, session);
+    struct smtp_session *session = smtp_session_new(&host, &client->answers);
+    run_session(client, session);
     smtp_session_free(session);
     client_free(client);
 }

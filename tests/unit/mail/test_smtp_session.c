@@ -66,7 +66,7 @@ static void fixture_open(struct fixture *fixture, enum smtp_dialect dialect)
         .check_recipient = check_recipient,
         .deliver = deliver,
     };
-    assert_int_equal(0, smtp_session_new(&fixture->host, &fixture->answers, &fixture->session));
+    fixture->session = smtp_session_new(&fixture->host, &fixture->answers);
     assert_string_equal(dialect == DIALECT_LMTP ? "220 here.example LMTP mailer\r\n"
                                                 : "220 here.example ESMTP mailer\r\n",
                         strbuf_str(&fixture->answers));
