@@ -278,7 +278,7 @@ static void mark_unsaved_locked(struct outbox *outbox, struct item *item, bool i
 static void hide_locked(struct outbox *outbox, struct item *item)
 {
     enum outbox_folder folder = item_folder(item);
-    if (folder != OUTBOX_FOLDER_NONE && item->row.name != NULL)
+    if (folder != OUTBOX_FOLDER_NONE)
         item_table_hide(&outbox->table, folder, item);
     touch_folder_locked(outbox, folder);
 }
@@ -431,16 +431,13 @@ bool change_save_again(struct outbox *outbox)
 {
     struct connection *turn;
     GHashTableIter position;
-    struct item *item = NULL;
-    void *value;
+    struct item *item;
     pthread_mutex_lock(&outbox->lock);
     outbox->save_again_ms = outbox_monotonic_ms(outbox) + SAVE_AGAIN_MS;
     g_hash_table_iter_init(&position, outbox->table.by_number);
-    while (item == NULL && g_hash_table_iter_next(&position, NULL, &value)) {
-        struct item *candidate = value;
-        if (candidate->is_unsaved && candidate->claim == CLAIM_NONE && candidate->linking == 0)
-            item = candidate;
-    }
+    do {
+        item = item_table_next(&position);
+    } while (item != NULL && (!item->is_unsaved || item->claim != CLAIM_NONE || item->linking > 0));
     if (item != NULL)
         claim_take_locked(outbox, item, CLAIM_DISK); /* does not wait: the item is unclaimed */
     pthread_mutex_unlock(&outbox->lock);

@@ -241,7 +241,8 @@ struct item *item_table_get(const struct item_table *table, uint64_t number);
 
 /* Finds the item that is shown under this name; may return NULL. */
 struct item *item_table_find(const struct item_table *table, enum outbox_folder folder, const char *name);
-/* Returns the next item shown in a folder, in no order, or NULL at the end. `position` iterates `names`. */
+/* Returns the next item, in no order, or NULL at the end. `position` iterates `by_number`, or `names` of a
+ * folder. */
 struct item *item_table_next(GHashTableIter *position);
 /* Returns true if an item shown in the folder has this id from the service. */
 bool item_table_has_id(const struct item_table *table, enum outbox_folder folder, const char *id);
