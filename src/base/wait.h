@@ -7,8 +7,8 @@
  * Any thread may set a cancel; no thread can unset it. A cancel serves one waiting thread at a time. A thread
  * that waits for another event, such as bytes from the network, calls cancel_is_set() at least once a second.
  *
- * A *bounded* cancel is also set when its parent is set, or when its clock has reached a time. It has only
- * the last three members of the struct, no cancel_set(), and no release.
+ * A *bounded* cancel is set when its parent is set, or when its clock has reached a time. It has no
+ * cancel_set() and no release.
  */
 #ifndef INBOXFS_BASE_WAIT_H
 #define INBOXFS_BASE_WAIT_H
@@ -33,6 +33,12 @@ struct cancel {
     int64_t until_ms;              /* monotonic */
     struct cancel *parent;         /* borrowed; may be NULL */
 };
+
+/* Makes a bounded cancel, which is set after `max_ms` at the latest. `parent` may be NULL. */
+static inline struct cancel cancel_bounded(struct clock *clock, int64_t max_ms, struct cancel *parent)
+{
+    return (struct cancel){.clock = clock, .until_ms = clock_monotonic_ms(clock) + max_ms, .parent = parent};
+}
 
 void cancel_init(struct cancel *cancel);
 void cancel_release(struct cancel *cancel);

@@ -214,9 +214,7 @@ static int take_first_inboxes(struct store *store, const GArray *inboxes, char *
 
 int store_first_contact(struct store *store, struct cancel *cancel, char **ret_reason)
 {
-    struct clock *clock = store->index.clock;
-    struct cancel bounded = {
-        .clock = clock, .until_ms = clock_monotonic_ms(clock) + FIRST_CONTACT_TIMEOUT_MS, .parent = cancel};
+    struct cancel bounded = cancel_bounded(store->index.clock, FIRST_CONTACT_TIMEOUT_MS, cancel);
     struct service_result result;
     int error;
     GArray *inboxes = g_array_new(false, false, sizeof(struct inbox_record));

@@ -69,7 +69,7 @@ static void find_new_inboxes(struct store *store, struct cancel *cancel)
     int64_t began_ms = clock_monotonic_ms(clock);
     if (atomic_load(&store->inbox_lists) != lists || began_ms < store->inbox_list_due_ms)
         return;
-    struct cancel bounded = {.clock = clock, .until_ms = began_ms + INBOX_LIST_TIMEOUT_MS, .parent = cancel};
+    struct cancel bounded = cancel_bounded(clock, INBOX_LIST_TIMEOUT_MS, cancel);
     atomic_fetch_add(&store->inbox_lists, 1);
     store->service->ops->list_inboxes(store->service, put_listed_inbox, store, &bounded, &result);
     contact_report(&store->contact, &result);
@@ -202,9 +202,7 @@ int store_update_inbox(struct store *store, uint32_t inbox, const char *text, si
 {
     struct inbox_view view;
     _cleanup_free_ char *reason = NULL;
-    struct clock *clock = store->index.clock;
-    struct cancel bounded = {
-        .clock = clock, .until_ms = clock_monotonic_ms(clock) + UPDATE_TIMEOUT_MS, .parent = cancel};
+    struct cancel bounded = cancel_bounded(store->index.clock, UPDATE_TIMEOUT_MS, cancel);
     if (!store_get_inbox(store, inbox, &view))
         return reason_give(ret_reason, -ENOENT, "there is no such inbox any more");
     if (index_find_inbox_of_no_name(&store->index) == inbox)

@@ -420,8 +420,7 @@ int store_search(struct store *store, const char *text, struct cancel *cancel, s
     int error = search_query_parse(text, clock_realtime_ms(clock), &query, &reason);
     if (error != 0)
         return error;
-    struct cancel bounded = {
-        .clock = clock, .until_ms = clock_monotonic_ms(clock) + timeout_ms, .parent = cancel};
+    struct cancel bounded = cancel_bounded(clock, timeout_ms, cancel);
     struct search search = {.store = store,
                             .query = &query,
                             .cancel = &bounded,

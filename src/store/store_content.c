@@ -692,9 +692,7 @@ void contents_probe(struct contents *contents)
 {
     if (contents == NULL)
         return;
-    struct cancel cancel = {.clock = contents->clock,
-                            .until_ms = clock_monotonic_ms(contents->clock) + READER_WAIT_MS,
-                            .parent = &contents->cancel};
+    struct cancel cancel = cancel_bounded(contents->clock, READER_WAIT_MS, &contents->cancel);
     bool is_in_doubt = atomic_exchange(&contents->must_probe, false);
     const struct service_capabilities before = get_capabilities(contents);
     if (is_in_doubt || before.content != CAPABILITY_PRESENT || before.raw == CAPABILITY_UNKNOWN)
