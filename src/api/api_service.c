@@ -147,10 +147,8 @@ static void set_list_outcome(struct list_call *call, int error, struct service_r
         call->is_not_a_list = true;
         outcome_set(ret, SERVICE_RETRY, EIO, "the service answered with something that is not a JSON list");
         ret->is_foreign = !reader->is_wrapped;
-    } else if (error == -EBADMSG) {
-        outcome_set(ret, SERVICE_RETRY, EIO, "the service's list is damaged JSON, or was cut off");
     } else if (error != 0) {
-        outcome_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
+        outcome_set(ret, SERVICE_RETRY, EIO, "the service's list is damaged JSON, or was cut off");
     } else if (ret->outcome == SERVICE_OK && reader->reason[0] != '\0') {
         outcome_set(ret, SERVICE_OK, EIO, reader->reason);
     }
@@ -330,7 +328,7 @@ static int parse_and_pass_inbox(void *context, const char *text, size_t len)
     struct inbox_record record;
     int error = inbox_record_from_text(text, len, &record);
     if (error != 0)
-        return error == -ENOMEM ? error : -error;
+        return -error;
     error = receiver->sink(receiver->context, &record);
     inbox_record_release(&record);
     return error;
@@ -367,7 +365,7 @@ static int parse_and_pass_email(void *context, const char *text, size_t len)
     struct email_record record;
     int error = email_record_from_text(text, len, &record);
     if (error != 0)
-        return error == -ENOMEM ? error : -error;
+        return -error;
     if (record.inbox_id == NULL)
         record.inbox_id = receiver->inbox_id;
     /* Published clients disagree on the encoding of `inbox_ids`, so a server may have ignored the parameter:
@@ -535,9 +533,7 @@ static bool read_content(const struct strbuf *body, const struct content_query *
         outcome_set(ret, SERVICE_RETRY, EIO, "the service answered with another email");
         return false;
     }
-    if (error == -ENOMEM)
-        outcome_set(ret, SERVICE_RETRY, ENOMEM, "out of memory");
-    else if (error != 0)
+    if (error != 0)
         outcome_set(ret, SERVICE_RETRY, EIO,
                     "the service answered with something that is not the content of an email");
     return error == -EBADMSG;

@@ -137,9 +137,9 @@ static int begin_list(struct list_reader *reader)
 }
 
 /* Returns the result of list_reader_feed() for an error in the frame. */
-static int choose_frame_error(const struct list_reader *reader, int error)
+static int choose_frame_error(const struct list_reader *reader)
 {
-    return error == -ENOMEM ? error : reader->has_list ? -EBADMSG : -ENOMSG;
+    return reader->has_list ? -EBADMSG : -ENOMSG;
 }
 
 static int feed_frame(struct list_reader *reader, const char *bytes, size_t len, size_t *ret_used)
@@ -155,9 +155,8 @@ static int feed_frame(struct list_reader *reader, const char *bytes, size_t len,
     reader->has_list |= is_in_array && *bytes == ']';
     reader->previous = reader->in_string ? '"' : *bytes; /* a string may arrive in several pieces */
     *ret_used = skip_in_value(reader, bytes, len);
-    int error = strbuf_append(&reader->frame, bytes, *ret_used);
-    if (error != 0)
-        return choose_frame_error(reader, error);
+    if (strbuf_append(&reader->frame, bytes, *ret_used) != 0)
+        return choose_frame_error(reader);
     if (is_first && *bytes == '[')
         return begin_list(reader);
     reader->is_wrapped = true;
@@ -190,6 +189,6 @@ int list_reader_finish(struct list_reader *reader)
     int error = json_value_read(strbuf_str(&reader->frame), reader->frame.len, 0, &frame);
     json_decref(frame);
     if (error != 0 || !reader->has_list)
-        reader->error = choose_frame_error(reader, error);
+        reader->error = choose_frame_error(reader);
     return reader->error;
 }

@@ -52,7 +52,7 @@ void list_reader_init(struct list_reader *reader, size_t max_record_bytes, size_
 void list_reader_release(struct list_reader *reader);
 
 /* Reads the next bytes of the text. Return: 0; -ENOMSG if the text is not a list; -EBADMSG if the list is
- * damaged; -ENOMEM; or `stopped_by`. All later calls return the same error. */
+ * damaged; or `stopped_by`. All later calls return the same error. */
 int list_reader_feed(struct list_reader *reader, const char *bytes, size_t len);
 
 /* Ends the text. Return: as list_reader_feed(); -EBADMSG also if the list was cut off. */
