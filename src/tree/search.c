@@ -213,7 +213,7 @@ static bool is_file_name(const char *name)
 }
 
 /* Return: 0; -ENOENT when the name is not a query; -EINVAL when the store would misunderstand the query, with
- * the reason in an event; -ENOMEM. */
+ * the reason in an event. */
 static int check_query(struct tree *tree, const char *name)
 {
     struct search_query query;
@@ -224,7 +224,7 @@ static int check_query(struct tree *tree, const char *name)
     if (error == 0)
         search_query_release(&query);
     if (error != -EINVAL)
-        return error == 0 || error == -ENOMEM ? error : -ENOENT;
+        return error == 0 ? 0 : -ENOENT;
     _cleanup_free_ char *path = g_strdup_printf("search/%s", name);
     events_report(tree, EVENT_REFUSED, path, reason);
     return error;
@@ -384,7 +384,7 @@ static int get_query(struct tree *tree, const struct tree_caller *caller, uint64
     return 0;
 }
 
-/* Makes the text of .search.json, which the caller frees. */
+/* Makes the text of .search.json, which RECORD_MAX_BYTES have room for. The caller frees it. */
 static int format_record(struct tree *tree, uint64_t ino, char **ret_text, size_t *ret_len, int64_t *ret_ms)
 {
     LOCK_GUARD(&tree->queries->lock);
@@ -404,7 +404,7 @@ static int format_record(struct tree *tree, uint64_t ino, char **ret_text, size_
     strbuf_append_char(&record, '\n');
     *ret_ms = query->searched_real_ms;
     *ret_text = strbuf_take(&record, ret_len);
-    return *ret_text == NULL ? -ENOMEM : 0;
+    return 0;
 }
 
 static int get_record(struct tree *tree, const struct tree_caller *caller, uint64_t ino,
