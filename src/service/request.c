@@ -9,7 +9,6 @@
 #include <stdbool.h>
 #include <string.h>
 
-#include "base/cleanup.h"
 #include "mail/file_name.h"
 #include "mail/header_text.h"
 #include "mail/mime.h"
