@@ -8,7 +8,6 @@
 #include <endian.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/character.h"

@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <gmime/gmime.h>
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
