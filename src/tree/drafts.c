@@ -234,14 +234,10 @@ static int create_draft(struct tree *tree, const struct tree_caller *caller, uin
 
 static int open_draft_dir(const struct tree_caller *caller, struct tree_dir *dir)
 {
-    int fd = draft_open_folder(fd_of_ino(dir->base.tree, dir->ino));
-    if (fd < 0)
-        return fd;
-    dir->state = fdopendir(fd);
-    if (dir->state != NULL)
-        return 0;
-    close(fd);
-    return -ENOMEM;
+    char path[DRAFT_FD_PATH_SIZE];
+    draft_fd_path(fd_of_ino(dir->base.tree, dir->ino), path);
+    dir->state = file_opendirat(AT_FDCWD, path);
+    return dir->state != NULL ? 0 : -errno;
 }
 
 /* The positions are those of the filesystem below. */
