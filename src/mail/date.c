@@ -5,6 +5,7 @@
 #include <glib.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 #include <time.h>
 
 enum {
@@ -23,7 +24,8 @@ static char *complete(const char *text)
     GString *whole = g_string_ascii_up(g_string_new(text));
     if (whole->len == day_len)
         g_string_append(whole, "T00:00:00");
-    else if (whole->len >= minute_len && text[minute_len - 3] == ':' && text[minute_len] != ':')
+    else if (whole->len >= minute_len && text[minute_len - 3] == ':' &&
+             strchr("Z+-", whole->str[minute_len]) != NULL) /* or the end */
         g_string_insert(whole, (gssize)minute_len, ":00");
     return g_string_free(whole, false);
 }
