@@ -77,8 +77,9 @@ static int read_address_object(struct draft_reading *reading, const char *path, 
         return draft_refuse_address(reading, path, address);
     if (name != NULL && !json_is_null(name) && !json_is_string(name))
         return refuse(reading, path, "the name is not a string");
-    int error = address_list_append(list, address, json_string_value(name));
-    return error == -EBADMSG ? refuse(reading, path, "the name holds a control character") : error;
+    return address_list_append(list, address, json_string_value(name)) != 0
+               ? refuse(reading, path, "the name holds a control character")
+               : 0;
 }
 
 static int read_one_address(struct draft_reading *reading, const char *path, const json_t *value,
@@ -123,7 +124,7 @@ static int read_from_field(struct draft_reading *reading, const char *field, con
 {
     _cleanup_(address_list_release) struct address_list list = {0};
     int error = read_one_address(reading, field, value, &list);
-    if (error != 0 || list.len == 0)
+    if (error != 0)
         return error;
     g_free(*(char **)from);
     *(char **)from = TAKE_PTR(list.items[0].address);
