@@ -234,21 +234,30 @@ TEST(each_failure_to_create_an_inbox_has_its_errno)
     fixture_release(&fixture);
 }
 
-TEST(a_created_inbox_is_found_although_the_answer_was_lost)
+TEST(a_created_inbox_is_found_although_the_answer_was_lost_or_has_no_id)
 {
-    struct store_fixture fixture;
-    uint32_t inbox;
-    _cleanup_free_ char *reason = NULL;
-    fixture_init_with_alice(&fixture);
-    fixture_start(&fixture);
-    fake_service_push(fixture.fake, FAKE_UPSERT,
-                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .happens = true});
-    assert_int_equal(store_create_inbox(fixture.store, "bob@inbox.example", NULL, &inbox, &reason),
-                     -EHOSTUNREACH);
-    fake_service_wait_count(fixture.fake, FAKE_LIST_INBOXES, 1);
-    fake_clock_await_waiters(&fixture.clock, 1);
-    assert_inboxes(&fixture, "alice@inbox.example bob@inbox.example");
-    fixture_release(&fixture);
+    static const struct {
+        struct fake_outcome outcome;
+        const char *reason; /* a part of it */
+    } cases[] = {
+        {{.outcome = SERVICE_UNKNOWN, .happens = true}, ""},
+        {{.outcome = SERVICE_OK, .without_id = true}, "no id of an inbox"},
+    };
+    for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+        struct store_fixture fixture;
+        uint32_t inbox;
+        _cleanup_free_ char *reason = NULL;
+        fixture_init_with_alice(&fixture);
+        fixture_start(&fixture);
+        fake_service_push(fixture.fake, FAKE_UPSERT, cases[i].outcome);
+        assert_int_equal(store_create_inbox(fixture.store, "bob@inbox.example", NULL, &inbox, &reason),
+                         -EHOSTUNREACH);
+        assert_non_null(strstr(reason, cases[i].reason));
+        fake_service_wait_count(fixture.fake, FAKE_LIST_INBOXES, 1);
+        fake_clock_await_waiters(&fixture.clock, 1);
+        assert_inboxes(&fixture, "alice@inbox.example bob@inbox.example");
+        fixture_release(&fixture);
+    }
 }
 
 /* ---------------------------------------------------------------- settings */
