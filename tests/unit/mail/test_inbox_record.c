@@ -180,6 +180,18 @@ TEST(an_invalid_update_is_refused_with_a_reason)
     inbox_record_release(&current);
 }
 
+/* Without the id the request would create an inbox. */
+TEST(a_record_without_an_id_gives_no_update)
+{
+    static char json[] = "{\"name\": \"n\"}";
+    const struct inbox_record current = {.json = json, .json_len = strlen(json)};
+    char *request = NULL;
+    _cleanup_free_ char *reason = NULL;
+    assert_int_equal(inbox_request_update(&current, "{\"id\":null}", 11, &request, &reason), -EINVAL);
+    assert_string_equal(reason, "the record of the inbox cannot be read");
+    assert_null(request);
+}
+
 TEST(only_one_whole_object_or_array_is_complete)
 {
     static const char text[] = "{\n  \"a\": [1, {\"b\": \"}\"}]\n}";
