@@ -669,6 +669,25 @@ FIXTURE_TEST(a_message_is_not_sent_after_the_disk_refused_more_of_it)
     assert_true(shown_contains(fixture, FAILED, "m.eml", MESSAGE));
 }
 
+/* The user who moves an interrupted text back to outbox/ takes it as it is, and may write on. */
+FIXTURE_TEST(an_interrupted_message_that_is_moved_back_can_be_continued_and_sent)
+{
+    struct fixture *fixture = *state;
+    struct outbox_handle *handle = create(fixture, OUT, "m.eml");
+    append(handle, MESSAGE, 0);
+    assert_int_equal(outbox_write(handle, "More.\n", 6, INT64_C(1) << 40, 0), -EFBIG);
+    finish(handle);
+    assert_true(shown_contains(fixture, FAILED, "m.eml.receipt.json", "the file became larger"));
+    assert_int_equal(move(fixture, FAILED, "m.eml", OUT, "m.eml~"), 0);
+    assert_int_equal(
+        outbox_open_item(fixture->outbox, number_of(fixture, OUT, "m.eml~"), O_WRONLY, 0, &handle), 0);
+    append(handle, "More.\n", (off_t)strlen(MESSAGE));
+    finish(handle);
+    assert_int_equal(move(fixture, OUT, "m.eml~", OUT, "m.eml"), 0);
+    assert_int_equal(settle(fixture), 0);
+    assert_true(shown_contains(fixture, SENT, "m.eml", "More."));
+}
+
 /* A message of unknown outcome that gets a never-sent name waits with its key, and can be edited. */
 FIXTURE_TEST(a_disk_that_is_full_at_the_close_fails_a_message_that_may_have_been_sent)
 {
