@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Reads /proc/self/mountinfo line by line. Spaces separate the fields; a space or backslash inside a field is
+ * In /proc/self/mountinfo spaces separate the fields of a line; a space or backslash inside a field is
  * written in octal, as "\040". A "-" ends the optional fields; the type, the source and the options follow.
  */
 #include "base/mountinfo.h"

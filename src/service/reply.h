@@ -20,7 +20,8 @@ struct reply {
 
 void reply_release(struct reply *reply);
 
-/* Consumes `value`, which may be NULL when out of memory: then the reply is a 503 without a body. */
+/* Consumes `value`. If it is NULL, as json_pack() makes it of a text that is not UTF-8, the reply is a 503
+ * without a body. */
 void reply_json(struct reply *reply, unsigned int status, json_t *value);
 
 /* Makes {"detail": "…"}. Returns 0, like the next two functions, as the result of the endpoint. */
