@@ -561,6 +561,23 @@ FIXTURE_TEST(a_close_syncs_the_file_that_another_handle_renewed)
     fake_service_open_gate(fixture->fake, FAKE_SEND);
 }
 
+FIXTURE_TEST(a_file_that_changed_in_the_spool_is_not_uploaded)
+{
+    struct fixture *fixture = *state;
+    char path[32];
+    fake_service_push(fixture->fake, FAKE_UPLOAD,
+                      (struct fake_outcome){.outcome = SERVICE_RETRY, .http_status = 503});
+    copy_in(fixture, ATTACHED, "a.txt", "as written");
+    assert_int_equal(settle_uploads(fixture), -EAGAIN);
+    snprintf(path, sizeof(path), "spool/%" PRIu64 ".data", number_of(fixture, ATTACHED, "a.txt"));
+    _cleanup_close_ int fd = openat(fixture->dir.fd, path, O_WRONLY | O_CLOEXEC);
+    assert_int_equal(pwrite(fd, "is", 2, 0), 2);
+    assert_int_equal(outbox_retry(fixture->outbox, "a.txt"), 0);
+    assert_int_equal(settle_uploads(fixture), -EIO);
+    assert_true(shown_contains(fixture, FAILED, "a.txt.receipt.json", "the file changed in the spool"));
+    assert_int_equal(fake_service_count(fixture->fake, FAKE_UPLOAD), 1);
+}
+
 FIXTURE_TEST(an_empty_or_temporary_file_cannot_be_attached)
 {
     struct fixture *fixture = *state;
