@@ -481,6 +481,18 @@ PYTHON
   grep -qi '^retry-after: [0-9]' "$DIR/headers"
 }
 
+@test "a paid day has 1,000 emails" {
+  start_service --tier=paid
+  create_inbox "$ALICE"
+  send_many_from_elsewhere "$ALICE" "$ALICE" "day" 1
+  sqlite3 -cmd '.timeout 30000' "$SERVICE/inbox.sqlite3" "WITH RECURSIVE n(i) AS (VALUES (1) UNION ALL SELECT i + 1 FROM n LIMIT 998)
+    INSERT INTO outbound (id, inbox, message, date_ms, record)
+    SELECT 'copy ' || i, inbox, message, date_ms, record FROM outbound, n"
+  send_many_from_elsewhere "$ALICE" "$ALICE" "last" 1
+  run ! send_many_from_elsewhere "$ALICE" "$ALICE" "late" 1
+  contains "$output" 429
+}
+
 @test "an invalid request gets a 4xx with a message, and sends nothing" {
   start_service
   create_inbox "$ALICE"
