@@ -459,6 +459,31 @@ TEST_WITH(messages_leave_with_their_inbox, set_up_with_fake_clock, fixture_tear_
     assert_int_equal(tree_lookup(fixture->tree, &any_caller, new, listing.by_uid[2].name, &again), -ENOENT);
 }
 
+/* The service may hold back an email that the Maildir has shown. */
+TEST_WITH(mail_that_is_held_back_leaves_the_maildir, set_up, fixture_tear_down)
+{
+    struct tree_fixture *fixture = *state;
+    struct tree_entry entry;
+    struct tree_attributes attributes;
+    struct tree_handle *handle = NULL;
+    struct service_capabilities capabilities;
+    struct mail_service *service = fake_service_as_service(fixture->fake);
+    service->ops->get_capabilities(service, &capabilities);
+    capabilities.inbox_list = CAPABILITY_PRESENT; /* such a service holds mail back */
+    fake_service_set_capabilities(fixture->fake, &capabilities);
+    struct listing listing = list(fixture, BOX "/new", 0);
+    uint64_t new = fixture_ino(fixture, BOX "/new");
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, new, listing.by_uid[2].name, &entry), 0);
+    fake_service_replace_email(fixture->fake, "4d81d4dd-0d44",
+                               "{\"id\":\"4d81d4dd-0d44\",\"inbox_id\":\"i1\",\"subject\":\"second\","
+                               "\"date\":\"2026-11-20T10:00:00Z\",\"status\":\"spf_fail\","
+                               "\"user_mark_status\":false}");
+    fixture_sync(fixture);
+    assert_int_equal(tree_get_attributes(fixture->tree, &any_caller, entry.ino, &attributes), -ENOENT);
+    assert_int_equal(tree_open(fixture->tree, &any_caller, entry.ino, O_RDONLY, &handle), -ENOENT);
+    assert_int_equal(list(fixture, BOX "/new", 0).count, 2);
+}
+
 /* ---------------------------------------------------------------- announced mail */
 
 struct appeared {
