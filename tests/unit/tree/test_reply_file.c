@@ -210,6 +210,8 @@ TEST_WITH(a_process_can_remove_and_create_a_reply_file, set_up, fixture_tear_dow
     assert_int_equal(tree_lookup(fixture->tree, &mover, folder, "reply", &entry), 0);
     settle(fixture);
     assert_sent(fixture, 0, "\"existing_email_id\":\"3c90c3cc-0d44\",\"message_type\":\"reply\"");
+    assert_int_equal(tree_create(fixture->tree, &mover, folder, "reply", 0600, O_RDWR, &entry, &handle),
+                     -EACCES);
     assert_int_equal(tree_unlink(fixture->tree, &mover, folder, "body.txt"), -EPERM);
     assert_int_equal(tree_create(fixture->tree, &mover, folder, "other", 0600, O_WRONLY, &entry, &handle),
                      -EPERM);
