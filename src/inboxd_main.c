@@ -185,18 +185,21 @@ static int parse_arguments(int argc, char **argv, struct arguments *arguments)
 
 /* ---------------------------------------------------------------- commands */
 
-/* The commands return their exit status; or -errno, and then run_command() reports the failure. */
+/* A command opens the database, which run_command() closes, and returns its exit status; or -errno, and then
+ * run_command() reports the failure. */
 
-static int run_key_command(const struct arguments *arguments, struct database *database)
+static int run_key_command(const struct arguments *arguments, struct database **database)
 {
     const char *command = arguments->words[1];
-    int error;
+    int error = tables_open_existing(arguments->config.data_dir, database);
+    if (error != 0)
+        return error;
     if (strcmp(command, "add") == 0 && arguments->words_len == 2)
-        error = keys_add(database, stdout);
+        error = keys_add(*database, stdout);
     else if (strcmp(command, "list") == 0 && arguments->words_len == 2)
-        error = keys_list(database, stdout);
+        error = keys_list(*database, stdout);
     else if (strcmp(command, "revoke") == 0 && arguments->words_len == 3)
-        error = keys_revoke(database, arguments->words[2]);
+        error = keys_revoke(*database, arguments->words[2]);
     else
         return report_usage_error("key: add, list, or revoke ID");
     if (error == -ENOKEY)
@@ -204,19 +207,26 @@ static int run_key_command(const struct arguments *arguments, struct database *d
     return error == 0 && fflush(stdout) != 0 ? -errno : error;
 }
 
-static int run_backup_command(const struct arguments *arguments, struct database *database)
+static int run_backup_command(const struct arguments *arguments, struct database **database)
 {
     _cleanup_free_ char *reason = NULL;
-    int error = backup_make(database, arguments->config.data_dir, arguments->words[1], &reason);
+    int error = tables_open_existing(arguments->config.data_dir, database);
+    if (error == 0)
+        error = backup_make(*database, arguments->config.data_dir, arguments->words[1], &reason);
     return reason != NULL ? complain(EXIT_FAILURE, "backup: %s", reason) : error;
 }
 
-static int run_deliver_command(const struct arguments *arguments, struct database *database)
+/* Reads the message first: while the database is open, inboxfs cannot mount it. */
+static int run_deliver_command(const struct arguments *arguments, struct database **database)
 {
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(DELIVERY_MAX_BYTES);
     int error = strbuf_read_to_end(&text, STDIN_FILENO);
     if (error == -EMSGSIZE)
         return complain(EX_DATAERR, "deliver: the message is larger than 50,000,000 bytes");
+    if (error == 0)
+        error = tables_open_existing(arguments->config.data_dir, database);
+    if (error != 0)
+        return error;
     const struct smtp_message message = {
         .sender = arguments->sender != NULL ? arguments->sender : "",
         .recipients = (const char *const *)arguments->words + 1,
@@ -225,8 +235,7 @@ static int run_deliver_command(const struct arguments *arguments, struct databas
         .text_len = text.len,
     };
     size_t unknown = 0;
-    if (error == 0)
-        error = delivery_receive(database, &message, NULL, &unknown);
+    error = delivery_receive(*database, &message, NULL, &unknown);
     if (error == -ENOENT)
         return complain(EX_NOUSER, "deliver: no inbox has the address %s; nobody got the message",
                         message.recipients[unknown]);
@@ -238,7 +247,7 @@ struct command {
     size_t words_min, words_max; /* with its name */
     const char *usage;           /* the mistake if there are fewer or more words */
     int failure;                 /* exit status */
-    int (*run)(const struct arguments *arguments, struct database *database);
+    int (*run)(const struct arguments *arguments, struct database **database);
 };
 
 static const struct command commands[] = {
@@ -258,12 +267,10 @@ static int run_command(const struct command *command, const struct arguments *ar
     if (arguments->words_len < command->words_min || arguments->words_len > command->words_max)
         return report_usage_error(command->usage);
     _cleanup_(cleanup_database_free) struct database *database = NULL;
-    int status = tables_open_existing(data_dir, &database);
-    if (status == -ENOENT)
+    int status = command->run(arguments, &database);
+    if (status == -ENOENT && database == NULL)
         return complain(command->failure, "%s: there are no data of a service in %s", command->name,
                         data_dir);
-    if (status == 0)
-        status = command->run(arguments, database);
     if (status == -EBUSY)
         return complain(command->failure,
                         "%s: %s is in use: inboxfs has it mounted (unmount it first), or much is written",

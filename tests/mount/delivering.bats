@@ -56,6 +56,28 @@ raw() { # ADDRESS SUBJECT
   equal "$(received_count "$ALICE" "")" 2
 }
 
+@test "data can be mounted while deliver waits for its message" {
+  local deliver_pid
+  start_service
+  create_inboxes "$ALICE"
+  stop_service
+  mkfifo "$DIR/letter"
+  deliver "$ALICE" <"$DIR/letter" 3>&- &
+  deliver_pid=$!
+  exec 7>"$DIR/letter"
+  letter late "$(printf '%0100000d' 0)" >&7 # more than a pipe holds: deliver has begun to read
+  mkdir "$MOUNT"
+  "$INBOXFS" -f "local:$SERVICE" "$MOUNT" >>"$MOUNT_LOG" 2>&1 3>&- 7>&- {PAUSE}>&- &
+  # shellcheck disable=SC2034 # support.bash uses it
+  MOUNT_PID=$!
+  wait_until 30 mount_answers
+  stop_mount
+  exec 7>&-
+  wait "$deliver_pid"
+  start_service
+  equal "$(received_count "$ALICE" late)" 1
+}
+
 @test "a reply sends nothing if a delivered email has an unusable address to reply to" {
   start_two_inboxes
   letter "to all" | sed 's/^Subject/Cc: Smith John, dan@x.example\r\n&/' | deliver "$ALICE"
