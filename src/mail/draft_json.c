@@ -124,7 +124,7 @@ static int read_from_field(struct draft_reading *reading, const char *field, con
 {
     _cleanup_(address_list_release) struct address_list list = {0};
     int error = read_one_address(reading, field, value, &list);
-    if (error != 0)
+    if (error != 0 || list.len == 0) /* clang-tidy cannot see that refusals are never 0 */
         return error;
     g_free(*(char **)from);
     *(char **)from = TAKE_PTR(list.items[0].address);
