@@ -30,12 +30,17 @@ static bool is_invisible(gunichar c)
            (c >= 0xfe00 && c <= 0xfe0f) || (c >= 0xe0000 && c <= 0xe0fff);
 }
 
-/* Makes a slug of any length, with composed characters. */
+/* Makes a slug of any length, with composed characters. Letters and digits of ASCII, of which most subjects
+ * consist, take a short way, since GLib's tables of Unicode take ten times as long. */
 static char *make_slug(const char *subject, size_t len)
 {
     _cleanup_strbuf_ struct strbuf slug = STRBUF_INIT(6 * SUBJECT_MAX_BYTES);
     const char *end = subject + len;
     for (const char *at = subject; at < end;) {
+        if (g_ascii_isalnum(*at)) {
+            strbuf_append_char(&slug, g_ascii_tolower(*at++));
+            continue;
+        }
         gunichar c = g_utf8_get_char_validated(at, end - at);
         bool is_valid = c != (gunichar)-1 && c != (gunichar)-2;
         bool is_at_gap = slug.len == 0 || slug.data[slug.len - 1] == '-';
@@ -46,7 +51,9 @@ static char *make_slug(const char *subject, size_t len)
             strbuf_append_char(&slug, '-');
         at = is_valid ? g_utf8_next_char(at) : at + 1;
     }
-    return g_utf8_normalize(strbuf_str(&slug), (gssize)slug.len, G_NORMALIZE_NFC);
+    if (g_str_is_ascii(strbuf_str(&slug)))
+        return strbuf_take(&slug, NULL);
+    return g_utf8_normalize(slug.data, (gssize)slug.len, G_NORMALIZE_NFC);
 }
 
 char *file_name_slug(const char *subject)
