@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <glib.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 
@@ -41,6 +40,13 @@ int date_parse(const char *text, int64_t *ret_ms)
     return 0;
 }
 
+static void write_number(char *to, int number, size_t digits)
+{
+    for (; digits > 0; number /= 10)
+        to[--digits] = (char)('0' + number % 10);
+}
+
+/* Each email of a list needs its date for its file name, and snprintf() takes eight times as long. */
 void date_format(int64_t ms, char ret_text[32])
 {
     ms = ms < first_ms ? first_ms : ms > last_ms ? last_ms : ms;
@@ -48,10 +54,14 @@ void date_format(int64_t ms, char ret_text[32])
     if (part_ms < 0)
         part_ms += MS_PER_SECOND;
     time_t seconds = (ms - part_ms) / MS_PER_SECOND;
-    char year_to_second[128]; /* large enough for any struct tm, to avoid a compiler warning */
     struct tm date;
     gmtime_r(&seconds, &date);
-    snprintf(year_to_second, sizeof(year_to_second), "%04d-%02d-%02dT%02d:%02d:%02d", date.tm_year + 1900,
-             date.tm_mon + 1, date.tm_mday, date.tm_hour, date.tm_min, date.tm_sec);
-    snprintf(ret_text, 32, "%.19s.%03dZ", year_to_second, part_ms);
+    memcpy(ret_text, "0000-00-00T00:00:00.000Z", sizeof("0000-00-00T00:00:00.000Z"));
+    write_number(ret_text, date.tm_year + 1900, 4);
+    write_number(ret_text + 5, date.tm_mon + 1, 2);
+    write_number(ret_text + 8, date.tm_mday, 2);
+    write_number(ret_text + 11, date.tm_hour, 2);
+    write_number(ret_text + 14, date.tm_min, 2);
+    write_number(ret_text + 17, date.tm_sec, 2);
+    write_number(ret_text + 20, part_ms, 3);
 }
