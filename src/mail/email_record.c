@@ -96,9 +96,12 @@ static bool is_plain_string(const char *text, size_t len)
 static int take_string(struct record_reading *reading)
 {
     const char *text = reading->at;
-    size_t len = string_len(text, (size_t)(reading->end - text));
+    size_t left = (size_t)(reading->end - text);
+    size_t plain = 1 + json_plain_len(text + 1, left - 1);
+    bool is_plain = plain < left && text[plain] == '"';
+    size_t len = is_plain ? plain + 1 : string_len(text, left);
     reading->at += len;
-    if (is_plain_string(text, len)) {
+    if (is_plain) {
         json_write_verbatim(&reading->writer, text, len);
         return 0;
     }
@@ -231,8 +234,8 @@ static int read_field(struct record_reading *reading)
         return -EEXIST;
     const char *key = key_of(reading, field);
     size_t known = 0;
-    while (known < ARRAY_LEN(known_fields) && (strlen(known_fields[known].key) != field->key_len ||
-                                               memcmp(known_fields[known].key, key, field->key_len) != 0))
+    while (known < ARRAY_LEN(known_fields) && (strncmp(known_fields[known].key, key, field->key_len) != 0 ||
+                                               known_fields[known].key[field->key_len] != '\0'))
         known++;
     field->known = known;
     skip_blanks(reading);
