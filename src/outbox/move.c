@@ -332,7 +332,9 @@ static int open_draft(struct renaming *renaming)
     if ((uint64_t)status->st_size > max)
         return reason_give(reason, kind == ITEM_MESSAGE ? -EMSGSIZE : -EFBIG,
                            "the file is larger than %zu bytes", max);
-    if (status->st_size == 0 && !item_is_never_sent(kind, renaming->new_name))
+    if (item_is_never_sent(kind, renaming->new_name)) /* it would stay there for ever, without a word */
+        return reason_give(reason, -EPERM, "a file of this name is never sent: give it another name");
+    if (status->st_size == 0)
         return reason_give(reason, -EBADMSG, "the file is empty");
     return file_read_fd(renaming->fd, max, &renaming->bytes, &renaming->len);
 }
@@ -381,7 +383,9 @@ static int hand_in(struct renaming *renaming, struct outbox_stat *ret)
     struct outbox *outbox = renaming->outbox;
     int error = item_check_name(renaming->to, renaming->new_name);
     if (error != 0)
-        return reason_give(&renaming->reason, error, "the name cannot be used here");
+        return reason_give(&renaming->reason, error,
+                           "a name is UTF-8, not too long, and not a receipt's; in attachments/ it has no "
+                           "control characters either");
     error = open_draft(renaming);
     if (error != 0)
         return error;

@@ -417,15 +417,16 @@ refused_as_it_is() { # ERRNO DRAFT WORDS
   has_received "$BOB" "Deep down"
 }
 
-@test "a file moved to a never-sent name waits until it is renamed" {
-  message "$BOB" "Hidden" >"$MOUNT/drafts/hidden"
-  mv "$MOUNT/drafts/hidden" "$MOUNT/outbox/.hidden"
-  present "$MOUNT/outbox/.hidden"
-  sync "$MOUNT/outbox"
-  has_received "$BOB" "Hidden" 0
-  mv "$MOUNT/outbox/.hidden" "$MOUNT/outbox/shown"
-  wait_sent shown
-  has_received "$BOB" "Hidden"
+@test "a draft moved to a never-sent name, or one that is no text, is refused with words" {
+  message "$BOB" "Backup" >"$MOUNT/drafts/x.bak"
+  expect EPERM rename "$MOUNT/drafts/x.bak" "$MOUNT/outbox/x.bak"
+  present "$MOUNT/drafts/x.bak"
+  missing "$MOUNT/outbox/x.bak"
+  holds "$MOUNT/status.json" '.refused | .path == "drafts/x.bak" and (.error | contains("never sent"))'
+  expect EILSEQ rename "$MOUNT/drafts/x.bak" "$MOUNT/outbox/"$'\xff'
+  holds "$MOUNT/status.json" '.refused.error | contains("UTF-8")'
+  mv "$MOUNT/drafts/x.bak" "$MOUNT/outbox/x"
+  wait_sent x
 }
 
 @test "twenty messages moved at once are each sent once" {
