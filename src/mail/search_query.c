@@ -163,7 +163,6 @@ static int take_or(struct parsing *parsing)
 /* Adds the term; takes its text, also on failure. */
 static int take_term(struct parsing *parsing, const char *name, struct search_term *term)
 {
-    parsing->has_parenthesis |= !term->is_quoted && term->text[0] == '(';
     int error = read_operator(parsing, name, term);
     if (error == 0)
         error = add_term(parsing, term);
@@ -172,7 +171,8 @@ static int take_term(struct parsing *parsing, const char *name, struct search_te
     return error;
 }
 
-/* Takes the word of a match of word_pattern. */
+/* Takes the word of a match of word_pattern, without the punctuation at its ends: the search index ignores
+ * it, but a service would look for it. */
 static int take_word(struct parsing *parsing, const GMatchInfo *match)
 {
     int begin = -1; /* of the text without quotes */
@@ -181,6 +181,7 @@ static int take_word(struct parsing *parsing, const GMatchInfo *match)
     g_autofree char *name = g_match_info_fetch(match, 2);
     g_autofree char *text = g_match_info_fetch(match, begin < 0 ? 3 : 4);
     struct search_term term = {.is_negated = minus[0] != '\0', .is_quoted = begin < 0};
+    parsing->has_parenthesis |= !term.is_quoted && text[0] == '(';
     bool is_bare = !term.is_quoted && !term.is_negated && name[0] == '\0';
     if (is_bare && strcmp(text, "OR") == 0)
         return take_or(parsing);
@@ -191,7 +192,9 @@ static int take_word(struct parsing *parsing, const GMatchInfo *match)
                            "NOT is no operator: put a - right before the word; in quotes it is text");
     if (name[0] == '\0' && !has_letter_or_digit(text))
         return 0;
-    term.text = g_steal_pointer(&text);
+    g_autoptr(GRegex) ends = g_regex_new("^\\p{P}+|(?<!\\p{P})\\p{P}++$", 0, 0, NULL);
+    term.text =
+        name[0] == '\0' ? g_regex_replace_literal(ends, text, -1, 0, "", 0, NULL) : g_steal_pointer(&text);
     return take_term(parsing, name, &term);
 }
 
@@ -215,7 +218,7 @@ int search_query_parse(const char *text, int64_t now_ms, struct search_query *re
         error =
             reason_give(ret_reason, -EINVAL, "parentheses mean nothing here: OR binds closer than a blank");
     if (error == 0 && ret_query->len == 0)
-        error = -ENOENT;
+        error = reason_give(ret_reason, -EINVAL, "a query needs a word, with a letter or a digit");
     if (error != 0)
         search_query_release(ret_query);
     return error;

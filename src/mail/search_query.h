@@ -2,7 +2,8 @@
 /*
  * Queries of search/. A query consists of terms, and an email has to match all of them:
  *
- * - WORD, "SOME WORDS": words in a row, in any text; WORD may also be the beginning of a longer word
+ * - WORD, "SOME WORDS": words in a row, in any text; WORD may also be the beginning of a longer word.
+ *   Punctuation at the ends does not count
  * - subject: from: to: before WORD or "SOME WORDS" search that field alone (to: means To, Cc and Bcc)
  * - has:attachment
  * - in:TEXT: the folder name of the inbox contains TEXT
@@ -56,9 +57,9 @@ struct search_query {
 };
 
 /* Parses the user's text; ages count from `now_ms`. Words without a letter or digit are ignored. The caller
- * releases the query. Return: 0; -ENOENT if no term is left; -EINVAL if the text is ambiguous or malformed,
- * or has more than SEARCH_TERMS_MAX terms, with *ret_reason (the caller frees); -EILSEQ if it is not UTF-8;
- * -EMSGSIZE if it is longer than SEARCH_QUERY_MAX_BYTES. */
+ * releases the query. Return: 0; -EINVAL if the text is ambiguous or malformed, or has no term or more than
+ * SEARCH_TERMS_MAX, with *ret_reason (the caller frees); -EILSEQ if it is not UTF-8; -EMSGSIZE if it is
+ * longer than SEARCH_QUERY_MAX_BYTES. */
 int search_query_parse(const char *text, int64_t now_ms, struct search_query *ret_query, char **ret_reason);
 void search_query_release(struct search_query *query);
 

@@ -212,8 +212,7 @@ static bool is_file_name(const char *name)
     return name[0] == '.' || g_strv_contains(names, name);
 }
 
-/* Return: 0; -ENOENT when the name is not a query; -EINVAL when the store would misunderstand the query, with
- * the reason in an event. */
+/* Return: 0; -ENOENT for names that programs look up; an error of search_query_parse(), with an event. */
 static int check_query(struct tree *tree, const char *name)
 {
     struct search_query query;
@@ -221,12 +220,12 @@ static int check_query(struct tree *tree, const char *name)
     if (is_file_name(name))
         return -ENOENT;
     int error = search_query_parse(name, clock_realtime_ms(tree->config.clock), &query, &reason);
-    if (error == 0)
+    if (error == 0) {
         search_query_release(&query);
-    if (error != -EINVAL)
-        return error == 0 ? 0 : -ENOENT;
+        return 0;
+    }
     _cleanup_free_ char *path = g_strdup_printf("search/%s", name);
-    events_report(tree, EVENT_REFUSED, path, reason);
+    events_report(tree, EVENT_REFUSED, path, reason != NULL ? reason : strerror(-error));
     return error;
 }
 

@@ -54,16 +54,19 @@ TEST_WITH(a_query_keeps_its_inode_until_its_removal, fixture_set_up, fixture_tea
     assert_true(look_up(fixture, 1) > second);
 }
 
-TEST_WITH(a_query_with_an_unknown_operator_is_refused_with_a_reason, fixture_set_up, fixture_tear_down)
+TEST_WITH(a_query_that_means_nothing_is_refused_with_a_reason, fixture_set_up, fixture_tear_down)
 {
     struct tree_fixture *fixture = *state;
     struct tree_entry entry;
     uint64_t search = fixture_ino(fixture, "search");
     assert_int_equal(tree_lookup(fixture->tree, &any_caller, search, "is:unread hello", &entry), -EINVAL);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, search, "*", &entry), -EINVAL);
+    assert_int_equal(tree_lookup(fixture->tree, &any_caller, search, "\xff", &entry), -EILSEQ);
     _cleanup_free_ char *events = fixture_read(fixture, "events.jsonl");
     assert_non_null(strstr(events, "\"refused\""));
     assert_non_null(strstr(events, "\"search/is:unread hello\""));
     assert_non_null(strstr(events, "is: is no operator"));
+    assert_non_null(strstr(events, "a letter or a digit"));
 }
 
 TEST_WITH(names_of_files_are_not_queries, fixture_set_up, fixture_tear_down)
