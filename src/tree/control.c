@@ -50,18 +50,23 @@ static int run_line(struct tree *tree, char *line, struct cancel *cancel)
 
 /* ---------------------------------------------------------------- the file */
 
-/* Stops at the first command that fails. Return: `len`, or the error of that command. */
+/* Stops at the first command that fails. Return: `len`, or the error of that command; of a mistake of the
+ * user an event has the words, and of the service status.json. */
 static ssize_t write_control(struct tree_handle *handle, const struct tree_caller *caller, const void *bytes,
                              size_t len, off_t offset)
 {
-    int error = 0;
-    if (len > CONTROL_MAX_BYTES || memchr(bytes, '\0', len) != NULL)
-        return -EINVAL;
+    int error = len > CONTROL_MAX_BYTES || memchr(bytes, '\0', len) != NULL ? -EINVAL : 0;
     _cleanup_free_ char *text = g_strndup(bytes, len);
     char *rest = text;
     char *line;
     while (error == 0 && (line = strsep(&rest, "\n")) != NULL)
         error = run_line(handle->tree, line, caller->cancel);
+    if (error == -EINVAL || error == -ENOENT)
+        events_report(handle->tree, EVENT_REFUSED, "ctl",
+                      error == -EINVAL
+                          ? "the commands are: sync, sync ADDRESS, retry NAME, retry all"
+                          : "there is no inbox of this address, or no file of this name that waits "
+                            "or has failed");
     return error != 0 ? error : (ssize_t)len;
 }
 

@@ -138,14 +138,16 @@ is_past() { # SECONDS
   equal "$(stat -c '%s %.9Y %.9Z' "$file")" "$after"
 }
 
-@test "ctl refuses unknown commands with EINVAL, and unknown names with ENOENT" {
+@test "ctl refuses unknown commands with EINVAL, and unknown names with ENOENT, each with words" {
   start_mount
   local command
   for command in nonsense "synchronise" "SYNC" "retry" "sync;ls"; do
     run syscall write "$MOUNT/ctl" w "$command"$'\n'
     equal "$output" "write EINVAL"
+    holds "$MOUNT/status.json" '.refused | .path == "ctl" and (.error | contains("retry NAME"))'
   done
   expect "write ENOENT" write "$MOUNT/ctl" w $'sync nobody@x.example\n'
+  holds "$MOUNT/status.json" '.refused | .path == "ctl" and (.error | contains("no inbox of this address"))'
   expect "write ENOENT" write "$MOUNT/ctl" w $'retry no-such-file\n'
   expect ok write "$MOUNT/ctl" w $'retry all\n'
 }

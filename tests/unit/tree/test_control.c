@@ -105,6 +105,9 @@ TEST_WITH(ctl_runs_its_commands_before_the_write_returns, fixture_set_up, fixtur
     assert_int_equal(tree_write(handle, &any_caller, "sync bob@x\n", 11, 0), -ENOENT);
     assert_int_equal(tree_write(handle, &any_caller, "retry nothing", 13, 0), -ENOENT);
     assert_int_equal(tree_write(handle, &any_caller, "jump\n", 5, 0), -EINVAL);
+    _cleanup_free_ char *events = fixture_read(fixture, "events.jsonl");
+    assert_non_null(strstr(events, "\"path\":\"ctl\",\"id\":null,\"error\":\"the commands are: sync,"));
+    assert_non_null(strstr(events, "no inbox of this address"));
     fake_service_set_reachable(fixture->fake, false);
     assert_int_equal(tree_write(handle, &any_caller, "sync\n", 5, 0), -EHOSTUNREACH);
     tree_release(handle);
