@@ -142,7 +142,7 @@ static const char usage[] =
 /* ---------------------------------------------------------------- given values */
 
 struct given {
-    char *values[OPTION_COUNT]; /* by row; NULL if not given. The value of a flag is "yes" or "no" */
+    char *values[OPTION_COUNT]; /* by row; NULL if not given */
     char *own[OPTION_COUNT];    /* likewise, in the account's section of the configuration */
     char *shared[OPTION_COUNT]; /* likewise, in the configuration before the first section */
     struct options *options;    /* borrowed; some fields are set while the arguments are read */
@@ -161,6 +161,37 @@ static int find_option(const char *name, enum option_scope scope)
            ((option_rows[found].scope & scope) == 0 || strcmp(name, option_rows[found].name) != 0))
         found++;
     return found;
+}
+
+static const char *const yes[] = {"yes", "true", "1", NULL};
+static const char *const no[] = {"no", "false", "0", NULL};
+
+static bool parse_number(const struct option_row *row, const char *text, int64_t *ret_number)
+{
+    bool is_limit = row->kind == OPTION_LIMIT;
+    *ret_number = -1;
+    if (is_limit && strcmp(text, "none") == 0)
+        return true;
+    if (is_limit && strcmp(text, "free") == 0)
+        text = "10";
+    else if (is_limit && strcmp(text, "paid") == 0)
+        text = "1000";
+    return g_ascii_string_to_signed(text, row->kind == OPTION_OCTAL ? 8 : 10, row->min, row->max, ret_number,
+                                    NULL);
+}
+
+/* Returns the error text if the row cannot have this value, else NULL. */
+static const char *find_objection(const struct option_row *row, const char *text)
+{
+    int64_t number;
+    /* Only shells replace "~" by the home directory: this program would make a folder of that name. */
+    if (row->kind == OPTION_PATH && g_regex_match_simple("^(local:|unix:)?~", text, G_REGEX_RAW, 0))
+        return "only shells know '~': write the whole path";
+    if (row->kind == OPTION_FLAG)
+        return g_strv_contains(yes, text) || g_strv_contains(no, text) ? NULL : "yes or no is wanted";
+    bool is_valid = row->kind == OPTION_ADDRESS ? address_is_valid(text)
+                                                : row->kind < OPTION_FLAG || parse_number(row, text, &number);
+    return is_valid ? NULL : row->expected;
 }
 
 static void set_text(struct given *given, int option, const char *value)
@@ -321,7 +352,6 @@ struct config {
     GString *names;      /* borrowed; names of the sections, for an error text */
 };
 
-static const char bad_line[] = "not 'name = value', or a value that is not allowed";
 static const char bad_section[] =
     "not '[ACCOUNT]': a name has up to 64 letters, digits and ._-@+, begins with one of the "
     "first two, and means nothing else to inboxfs";
@@ -330,11 +360,9 @@ static const char stands_twice[] = "this stands in the file twice";
 /* Parses `name = value`. Returns NULL, or the error text. */
 static const char *parse_value_line(struct config *config, char *line)
 {
-    static const char *const yes[] = {"true", "yes", "1", NULL};
-    static const char *const no[] = {"false", "no", "0", NULL};
     char *value = strchr(line, '=');
     if (value == NULL)
-        return bad_line;
+        return "not 'name = value'";
     *value++ = '\0';
     const char *name = g_strdelimit(g_strstrip(line), "_", '-'); /* also as after -o */
     const char *text = g_strstrip(value);
@@ -343,16 +371,12 @@ static const char *parse_value_line(struct config *config, char *line)
         return "unknown option";
     if (option == OPTION_API_KEY && !config->is_private)
         return "a secret in a file that others can read: chmod 600 it";
-    bool is_yes = g_strv_contains(yes, text);
-    if (option_rows[option].kind == OPTION_FLAG && !is_yes && !g_strv_contains(no, text))
-        return bad_line;
-    if (config->current == NULL)
-        return NULL;
+    const char *objection = find_objection(&option_rows[option], text);
+    if (objection != NULL || config->current == NULL)
+        return objection;
     if (config->current[option] != NULL)
         return stands_twice;
-    config->current[option] = g_strdup(option_rows[option].kind != OPTION_FLAG ? text
-                                       : is_yes                                ? "yes"
-                                                                               : "no");
+    config->current[option] = g_strdup(text);
     return NULL;
 }
 
@@ -481,38 +505,19 @@ static int read_config(struct given *given)
 
 /* ---------------------------------------------------------------- values */
 
-static bool parse_number(const struct option_row *row, const char *text, int64_t *ret_number)
-{
-    if (row->kind == OPTION_LIMIT && strcmp(text, "none") == 0) {
-        *ret_number = -1;
-        return true;
-    }
-    if (row->kind == OPTION_LIMIT && strcmp(text, "free") == 0)
-        text = "10";
-    else if (row->kind == OPTION_LIMIT && strcmp(text, "paid") == 0)
-        text = "1000";
-    return g_ascii_string_to_signed(text, row->kind == OPTION_OCTAL ? 8 : 10, row->min, row->max, ret_number,
-                                    NULL);
-}
-
 /* Sets the value of a row from the text, or to the default if the text is NULL. */
 static int set_value(const struct option_row *row, const char *text, void *value)
 {
-    bool is_valid = true;
-    /* Only shells replace "~" by the home directory: this program would make a folder of that name. */
-    if (row->kind == OPTION_PATH && text != NULL &&
-        (*text == '~' || g_str_has_prefix(text, "local:~") || g_str_has_prefix(text, "unix:~")))
-        return complain(-EINVAL, "%s: only shells know '~': write the whole path", text);
-    if (row->kind == OPTION_FLAG) {
-        *(bool *)value = g_strcmp0(text, "yes") == 0;
-    } else if (row->kind > OPTION_FLAG) {
-        *(int64_t *)value = row->default_value;
-        is_valid = text == NULL || parse_number(row, text, value);
-    } else {
+    const char *objection = text != NULL ? find_objection(row, text) : NULL;
+    if (objection != NULL)
+        return complain(-EINVAL, "%s=%s: %s", row->name, text, objection);
+    if (row->kind < OPTION_FLAG)
         *(char **)value = g_strdup(text);
-        is_valid = row->kind != OPTION_ADDRESS || text == NULL || address_is_valid(text);
-    }
-    return is_valid ? 0 : complain(-EINVAL, "--%s=%s: %s", row->name, text, row->expected);
+    else if (row->kind == OPTION_FLAG)
+        *(bool *)value = text != NULL && g_strv_contains(yes, text);
+    else if (text == NULL || !parse_number(row, text, value))
+        *(int64_t *)value = row->default_value;
+    return 0;
 }
 
 /* Makes the path after the prefix absolute, because the daemon leaves the working directory. Does not change

@@ -124,7 +124,7 @@ teardown() {
   done
   printf 'state-dir = ~/state\n' >"$DIR/tilde.conf"
   run -2 "$INBOXFS" --config="$DIR/tilde.conf" "local:$DIR/box" "$MOUNT"
-  contains "$output" "state: only shells know '~'"
+  contains "$output" "tilde.conf:1: only shells know '~'"
   missing "$DIR/~"
 }
 
@@ -285,6 +285,11 @@ teardown() {
   done
   printf '[home]\nsource = local\n[work]\ncolour = red\n' >"$DIR/accounts"
   refuses 2 "accounts:4: unknown option" --config="$DIR/accounts" home "$MOUNT"
+  local value
+  for value in 'poll-interval = often' 'daily-limit = -1' 'umask = 999' 'from = alice' 'allow-http = perhaps'; do
+    printf '[home]\nsource = local\n[work]\n%s\n' "$value" >"$DIR/accounts"
+    refuses 2 "accounts:4: .* wanted" --config="$DIR/accounts" home "$MOUNT"
+  done
   # A configuration cannot name another configuration.
   printf 'config = /dev/null\n[home]\nsource = local\n' >"$DIR/accounts"
   refuses 2 "accounts:1: unknown option" --config="$DIR/accounts" home "$MOUNT"
