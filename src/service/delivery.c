@@ -56,7 +56,7 @@ int delivery_add_email(struct connection *turn, const struct message *message, i
     if (error != 0)
         return error;
     const char *from = json_string_value(json_object_get(message->from, "address"));
-    struct verdict verdict = inbox_judge(inbox.record, from, header);
+    struct verdict verdict = inbox_judge(inbox.record, from, message->authors, header);
     bool is_valid = strcmp(verdict.status, "valid") == 0;
     char id[37];
     random_uuid(id);

@@ -118,11 +118,25 @@ static bool rule_matches(const json_t *rule, const char *address)
            (at != NULL && list_contains(json_object_get(rule, "domains"), at + 1));
 }
 
-struct verdict inbox_judge(const json_t *inbox_record, const char *from_address, enum recipient_header header)
+static bool has_blocked_author(const json_t *blocked, const json_t *authors)
+{
+    size_t i;
+    const json_t *author;
+    json_array_foreach (authors, i, author) {
+        const char *address = json_string_value(json_object_get(author, "address"));
+        const char *bracket = strrchr(address, '<');
+        if (rule_matches(blocked, bracket != NULL ? bracket + 1 : address))
+            return true;
+    }
+    return false;
+}
+
+struct verdict inbox_judge(const json_t *inbox_record, const char *from_address, const json_t *authors,
+                           enum recipient_header header)
 {
     const json_t *allowed = json_object_get(inbox_record, "allowed_from_addresses");
     const json_t *blocked = json_object_get(inbox_record, "blocked_from_addresses");
-    if (rule_matches(blocked, from_address))
+    if (rule_matches(blocked, from_address) || has_blocked_author(blocked, authors))
         return (struct verdict){"blocked_from_address", "The sender is on the inbox's block list."};
     bool allows_all = json_array_size(json_object_get(allowed, "addresses")) == 0 &&
                       json_array_size(json_object_get(allowed, "domains")) == 0;

@@ -54,9 +54,10 @@ struct verdict {
     const char *message; /* its `status_message`; NULL if the status is "valid" */
 };
 
-/* Applies the rules of an inbox record to a message. The block list is applied first. An allow list without
- * entries allows all senders. */
-struct verdict inbox_judge(const json_t *record, const char *from_address, enum recipient_header header);
+/* Applies the rules of an inbox record, first the block list, also to `authors` (JSON or NULL; a ">" may
+ * lack). An allow list without entries allows all senders. */
+struct verdict inbox_judge(const json_t *record, const char *from_address, const json_t *authors,
+                           enum recipient_header header);
 
 /* Reads a request to make or update an inbox (interface, POST /api/v1/inbox/upsert). Returns the settable
  * fields of the published record, with defaults for those that the request leaves out, and the id, which is

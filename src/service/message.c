@@ -33,6 +33,7 @@ void message_release(struct message *message)
     json_decref(message->in_reply_to);
     json_decref(message->references);
     json_decref(message->from);
+    json_decref(message->authors);
     json_decref(message->to);
     json_decref(message->cc);
     json_decref(message->bcc);
@@ -226,25 +227,6 @@ static char *read_line(struct span value)
     return text;
 }
 
-/* Finds the addresses in all fields of this name, and the texts between them that are not addresses. */
-static void find_addresses(struct span header, const char *field, struct address_list *list,
-                           GPtrArray *others)
-{
-    struct span value;
-    while (mime_next_field(&header, field, &value)) {
-        g_autofree char *text = g_strndup(value.bytes, value.len);
-        address_list_parse_each(list, text, others);
-    }
-    for (size_t i = 0; i < list->len; i++)
-        if (list->items[i].name != NULL)
-            make_line(list->items[i].name, CHARACTER_LINE_END | CHARACTER_DIRECTION, NAME_MAX_BYTES);
-}
-
-static json_t *make_address(const struct address *address)
-{
-    return json_pack("{s:s, s:s?}", "address", address->address, "name", address->name);
-}
-
 /* Makes an address of a text that is none, so that a reply to all includes the text. If replaced characters
  * make the text look like an address, a U+FFFD is added, which no address has. */
 static json_t *make_other(const char *item)
@@ -264,9 +246,18 @@ static json_t *read_addresses(struct span header, const char *field)
     _cleanup_(address_list_release) struct address_list addresses = {0};
     g_autoptr(GPtrArray) others = g_ptr_array_new_with_free_func(g_free);
     json_t *list = json_array();
-    find_addresses(header, field, &addresses, others);
-    for (size_t i = 0; i < addresses.len; i++)
-        json_array_append_new(list, make_address(&addresses.items[i]));
+    struct span value;
+    while (mime_next_field(&header, field, &value)) {
+        g_autofree char *text = g_strndup(value.bytes, value.len);
+        address_list_parse_each(&addresses, text, others);
+    }
+    for (size_t i = 0; i < addresses.len; i++) {
+        struct address *address = &addresses.items[i];
+        if (address->name != NULL)
+            make_line(address->name, CHARACTER_LINE_END | CHARACTER_DIRECTION, NAME_MAX_BYTES);
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s?}", "address", address->address, "name", address->name));
+    }
     for (unsigned int i = 0; i < others->len; i++)
         json_array_append_new(list, make_other(others->pdata[i]));
     return list;
@@ -290,12 +281,13 @@ static json_t *read_message_ids(struct span header, const char *field)
 
 static void read_sender(struct span header, struct message *message)
 {
-    static const char *const fields[] = {"From", "Sender"};
-    for (size_t i = 0; i < ARRAY_LEN(fields) && message->from == NULL; i++) {
-        _cleanup_(address_list_release) struct address_list addresses = {0};
-        g_autoptr(GPtrArray) others = g_ptr_array_new_with_free_func(g_free);
-        find_addresses(header, fields[i], &addresses, others);
-        message->from = addresses.len > 0 ? make_address(&addresses.items[0]) : NULL;
+    _cleanup_json_ json_t *senders = read_addresses(header, "Sender");
+    message->authors = read_addresses(header, "From");
+    const json_t *const lists[] = {message->authors, senders};
+    for (size_t i = 0; i < ARRAY_LEN(lists) && message->from == NULL; i++) {
+        json_t *first = json_array_get(lists[i], 0);
+        if (first != NULL && address_is_valid(json_string_value(json_object_get(first, "address"))))
+            message->from = json_incref(first);
     }
     struct span from = mime_find_field(header, "From");
     if (message->from == NULL && from.len > 0)

@@ -37,6 +37,7 @@ struct message {
     int64_t forward_depth; /* how deeply messages are enclosed in this one; 0 if none is */
     int64_t date_ms;
     json_t *from;
+    json_t *authors;   /* array of all that From names, set by message_read(); or NULL */
     char *sender_text; /* the text in a From without an address, set by message_read(); or NULL */
     json_t *to;        /* array of addresses, like cc, bcc and reply_to */
     json_t *cc;

@@ -506,7 +506,7 @@ static int deliver_letter(struct connection *turn, struct message *message, cons
 int sending_welcome(struct connection *turn, const struct service_inbox *inbox, const char *domain)
 {
     _cleanup_free_ char *support = support_address(domain);
-    struct verdict verdict = inbox_judge(inbox->record, support, DELIVERY_TO);
+    struct verdict verdict = inbox_judge(inbox->record, support, NULL, DELIVERY_TO);
     if (strcmp(verdict.status, "valid") != 0)
         return 0;
     _cleanup_(message_release) struct message message = {

@@ -591,6 +591,9 @@ TEST_WITH(inbox_rules_apply_to_delivered_mail, fixture_set_up, fixture_tear_down
         const char *header, *status;
     } cases[] = {
         {"From: x@spam.example\nTo: " BOB "\n", "blocked_from_address"},
+        {"From: X <x@spam.example\nTo: " BOB "\n", "blocked_from_address"},
+        {"From: x@x.example\nFrom: x@spam.example\nTo: " BOB "\n", "blocked_from_address"},
+        {"From: x@x.example, Y <y@spam.example>\nTo: " BOB "\n", "blocked_from_address"},
         {"From: x@x.example\nCc: " BOB "\n", "not_allowed_cc_address"},
         {"From: x@x.example\nTo: list@x.example\n", "not_allowed_bcc_address"},
         {"From: x@x.example\nCc: " BOB "\nTo: Bob <" BOB ">\n", "valid"},

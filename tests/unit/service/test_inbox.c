@@ -51,7 +51,7 @@ TEST(the_first_broken_rule_sets_the_status)
                              "\"allow_cc\":%s,\"allow_bcc\":%s}",
                              cases[i].allowed, cases[i].blocked, cases[i].allow_cc, cases[i].allow_bcc) > 0);
         json_t *record = json_loads(text, 0, NULL);
-        struct verdict verdict = inbox_judge(record, "Ann@x.example", cases[i].header);
+        struct verdict verdict = inbox_judge(record, "Ann@x.example", NULL, cases[i].header);
         assert_string_equal(cases[i].status, verdict.status);
         assert_int_equal(strcmp(verdict.status, "valid") == 0, verdict.message == NULL);
         json_decref(record);
