@@ -344,13 +344,13 @@ static const struct {
     int link; /* result for a link to the draft */
     int unlink_missing;
     int remove_dir;
-    int rename_draft_here;
+    int rename_draft_here; /* an empty draft, which outbox/ and attachments/ refuse */
 } folders[] = {
     {"", -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM},
     {"inboxes", -EPERM, -EINVAL, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM},
     {"inboxes/alice@inbox.example", -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM, -EPERM},
-    {"outbox", 0, -EPERM, -EPERM, -EPERM, -ENOENT, -EPERM, 0},
-    {"attachments", 0, -EPERM, -EPERM, -EPERM, -ENOENT, -EPERM, 0},
+    {"outbox", 0, -EPERM, -EPERM, -EPERM, -ENOENT, -EPERM, -EBADMSG},
+    {"attachments", 0, -EPERM, -EPERM, -EPERM, -ENOENT, -EPERM, -EBADMSG},
     {"sent", -EPERM, -EPERM, -EPERM, -EPERM, -ENOENT, -EPERM, -EPERM},
     {"failed", -EPERM, -EPERM, -EPERM, -EPERM, -ENOENT, -EPERM, -EPERM},
     {"drafts", 0, 0, 0, 0, -ENOENT, -ENOENT, 0},
@@ -361,6 +361,8 @@ TEST_WITH(each_folder_allows_only_its_operations, fixture_set_up, fixture_tear_d
     struct tree_fixture *fixture = *state;
     struct tree *tree = fixture->tree;
     struct tree_entry entry;
+    _cleanup_close_ int drafts = file_open_dir(fixture->dir.fd, "drafts");
+    assert_int_equal(file_replace_at(drafts, "draft", "", 0, 0600), 0);
     for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
         struct tree_handle *handle = NULL;
         uint64_t folder = fixture_ino(fixture, folders[i].folder);
@@ -384,12 +386,12 @@ TEST_WITH(each_folder_allows_only_its_operations, fixture_set_up, fixture_tear_d
         assert_int_equal(tree_unlink(tree, &any_caller, folder, "missing"), folders[i].unlink_missing);
         assert_int_equal(tree_remove_dir(tree, folder, "missing"), folders[i].remove_dir);
         assert_int_equal(
-            tree_rename(tree, &any_caller, fixture_ino(fixture, "drafts"), "draft", folder, ".renamed", 0),
+            tree_rename(tree, &any_caller, fixture_ino(fixture, "drafts"), "draft", folder, "renamed", 0),
             folders[i].rename_draft_here);
         if (folders[i].rename_draft_here == 0)
-            assert_int_equal(tree_rename(tree, &any_caller, folder, ".renamed",
-                                         fixture_ino(fixture, "drafts"), "draft", 0),
-                             0);
+            assert_int_equal(
+                tree_rename(tree, &any_caller, folder, "renamed", fixture_ino(fixture, "drafts"), "draft", 0),
+                0);
     }
 }
 
