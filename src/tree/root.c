@@ -99,7 +99,7 @@ static const char readme[] =
     "  END\n"
     "  cp ~/report.pdf attachments/      files to attach; uploaded at once\n"
     "  mv drafts/hello outbox/           accepted and safe when mv returns; a bad message stays in drafts/\n"
-    "  tail -n1 events.jsonl             why the last thing was refused, in words; `inboxfs status`, too\n"
+    "  jq .refused status.json           why the last thing was refused, in words; `inboxfs status`, too\n"
     "  sync outbox                       wait until it went out\n"
     "  echo Thanks. > inboxes/*/*_figures_*/reply    also reply-all, forward (with a To line); mv works, "
     "too\n"
