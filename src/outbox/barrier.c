@@ -30,30 +30,6 @@ static bool is_awaited(const struct barrier *barrier, const struct item *item)
     return item->row.kind == barrier->kind && item->row.position <= barrier->last_position;
 }
 
-/* Returns true if the item waits for a time, for the service, or for the user to change the key; false for a
- * claimed item, which is about to change. */
-static bool has_to_wait(struct outbox *outbox, const struct item *item)
-{
-    const struct suspension *suspension = &outbox->suspensions[item->row.kind];
-    int64_t now = outbox_monotonic_ms(outbox);
-    if (item->claim != CLAIM_NONE)
-        return false;
-    if (item->schedule.due_ms > now)
-        return true;
-    if (suspension->reason != SUSPENSION_NONE && (suspension->is_probing || suspension->until_ms > now))
-        return true;
-    return item->row.kind == ITEM_MESSAGE && quota_is_used_up(&outbox->quota, 0, outbox_realtime_ms(outbox));
-}
-
-static void end_quiet_times_locked(const struct barrier *barrier)
-{
-    struct outbox *outbox = barrier->outbox;
-    if (barrier->kind == ITEM_MESSAGE)
-        for (const GList *link = outbox->queue.waiting.head; link != NULL; link = link->next)
-            ((struct item *)link->data)->schedule.due_ms = 0;
-    pthread_cond_broadcast(&outbox->work_arrived);
-}
-
 /* Returns until when to wait for the releases of files that were closed before `began_ms`, or 0 if none is
  * awaited any more. Ignores files that are closed later: each program that a shell starts closes the shell's
  * open file, so the wait would never end. */
@@ -99,22 +75,22 @@ void outbox_await_release(struct outbox *outbox, enum outbox_folder folder, cons
 static int check_settled_locked(const struct barrier *barrier)
 {
     struct outbox *outbox = barrier->outbox;
-    int64_t now = outbox_monotonic_ms(outbox);
+    const struct send_queue *queue = &outbox->queue;
     int state = 0;
-    for (const GList *link = outbox->queue.waiting.head; link != NULL; link = link->next) {
+    for (const GList *link = queue->waiting.head; link != NULL; link = link->next) {
         const struct item *item = link->data;
         if (!is_awaited(barrier, item) || item->file.writers > 0)
             continue;
-        if (item->schedule.due_ms > now) /* a program touched the message, or the disk failed */
+        if (send_queue_has_to_wait(queue, item)) /* a program touched the message, or the disk failed */
             return -EAGAIN;
         state = -EINPROGRESS;
     }
-    for (const GList *link = outbox->queue.handed_in[barrier->kind].head; link != NULL; link = link->next) {
+    for (const GList *link = queue->handed_in[barrier->kind].head; link != NULL; link = link->next) {
         const struct item *item = link->data;
         if (!is_awaited(barrier, item))
             continue;
         const struct item *upload = send_queue_find_upload(&outbox->table, item);
-        if (has_to_wait(outbox, item) || (upload != NULL && has_to_wait(outbox, upload)))
+        if (send_queue_has_to_wait(queue, item) || (upload != NULL && send_queue_has_to_wait(queue, upload)))
             return -EAGAIN;
         state = -EINPROGRESS;
     }
@@ -176,8 +152,8 @@ static bool is_handing_in_locked(const struct barrier *barrier)
 {
     for (const GList *link = barrier->outbox->queue.waiting.head; link != NULL; link = link->next) {
         const struct item *item = link->data;
-        if (is_awaited(barrier, item) && item->schedule.due_ms == 0 && item->file.writers == 0 &&
-            item->schedule.awaits == 0)
+        if (is_awaited(barrier, item) && !send_queue_has_to_wait(&barrier->outbox->queue, item) &&
+            item->file.writers == 0 && item->schedule.awaits == 0)
             return true;
     }
     return false;
@@ -189,7 +165,7 @@ void outbox_hand_in_waiting(struct outbox *outbox)
     LOCK_GUARD(&outbox->lock);
     (void)await_releases_locked(outbox, OUTBOX_FOLDER_OUTBOX, NULL, NULL);
     barrier.last_position = outbox->last_position;
-    end_quiet_times_locked(&barrier);
+    send_queue_end_quiet_times(&outbox->queue);
     while (is_handing_in_locked(&barrier) && !outbox->is_stopping)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
 }
@@ -209,6 +185,7 @@ int outbox_wait_settled(struct outbox *outbox, enum outbox_folder folder, pid_t 
     if (error != 0)
         return error;
     barrier.last_position = outbox->last_position;
-    end_quiet_times_locked(&barrier);
+    if (barrier.kind == ITEM_MESSAGE)
+        send_queue_end_quiet_times(&outbox->queue);
     return wait_settled_locked(&barrier, cancel);
 }

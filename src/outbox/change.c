@@ -40,13 +40,6 @@ bool outbox_trusts_keys(const struct outbox *outbox)
     return capabilities.idempotency_key != CAPABILITY_ABSENT;
 }
 
-void outbox_touch_locked(struct outbox *outbox, struct item *item)
-{
-    if (item->row.state == ITEM_WAITING && item->schedule.awaits == 0)
-        item->schedule.due_ms = outbox_monotonic_ms(outbox) + QUIET_MS;
-    pthread_cond_broadcast(&outbox->work_arrived);
-}
-
 bool outbox_is_being_written_locked(const struct outbox *outbox, uint64_t number)
 {
     const struct item *attachment = item_table_get(&outbox->table, number);
@@ -97,10 +90,8 @@ int claim_take_locked(struct outbox *outbox, struct item *item, enum item_claim 
         return error;
     }
     item->claim = claim;
-    if (claim == CLAIM_DISK && item->row.state == ITEM_UPLOADING) { /* this thread may have cancelled it */
-        item->schedule.due_ms = 0;
-        item->schedule.backoff.attempts = 0;
-    }
+    if (claim == CLAIM_DISK && item->row.state == ITEM_UPLOADING) /* this thread may have cancelled it */
+        send_queue_make_due(&outbox->queue, item);
     return 0;
 }
 
@@ -109,7 +100,7 @@ void claim_release_locked(struct outbox *outbox, struct item *item)
     item->claim = CLAIM_NONE;
     item->upload = NULL;
     if (item->schedule.list != NULL)
-        pthread_cond_broadcast(&outbox->work_arrived);
+        pthread_cond_broadcast(&outbox->queue.work_arrived);
     pthread_cond_broadcast(&outbox->changed);
     item_unref(item);
 }
@@ -272,7 +263,7 @@ static void mark_unsaved_locked(struct outbox *outbox, struct item *item, bool i
     outbox->unsaved += is_unsaved ? 1U : -1U;
     if (is_unsaved)
         outbox->save_again_ms = outbox_monotonic_ms(outbox) + SAVE_AGAIN_MS;
-    pthread_cond_broadcast(&outbox->work_arrived);
+    pthread_cond_broadcast(&outbox->queue.work_arrived);
 }
 
 static void hide_locked(struct outbox *outbox, struct item *item)
@@ -291,7 +282,7 @@ static void end_awaiting_locked(struct outbox *outbox, const struct item *attach
         if (schedule->awaits == attachment->number)
             schedule->awaits = 0;
     }
-    pthread_cond_broadcast(&outbox->work_arrived);
+    pthread_cond_broadcast(&outbox->queue.work_arrived);
 }
 
 static void remove_item_locked(struct outbox *outbox, struct change *change)
@@ -305,21 +296,6 @@ static void remove_item_locked(struct outbox *outbox, struct change *change)
     item->row.state = ITEM_GONE;
     item_table_remove(&outbox->table, item);
     item_unref(item);
-}
-
-static void schedule_item_locked(struct outbox *outbox, struct item *item, const struct change *change,
-                                 enum item_state from)
-{
-    struct schedule *schedule = &item->schedule;
-    bool was_queued = item_states[from].is_unsettled;
-    /* If the writer has closed the attachment since the check, no close will wake a worker. */
-    schedule->awaits = outbox_is_being_written_locked(outbox, change->awaits) ? change->awaits : 0;
-    if (item->row.state == ITEM_WAITING && from != ITEM_WAITING)
-        schedule->due_ms = change->awaits != 0 ? 0 : outbox_monotonic_ms(outbox) + QUIET_MS;
-    else if (item_states[item->row.state].is_unsettled && !was_queued)
-        schedule->due_ms = 0;
-    if (!item_states[item->row.state].is_unsettled)
-        schedule->backoff.attempts = 0;
 }
 
 static bool is_settled(enum item_state state)
@@ -336,7 +312,7 @@ static void apply_change_locked(struct outbox *outbox, struct change *change)
     else
         hide_locked(outbox, item);
     if (is_counted(change))
-        quota_count(&outbox->quota, change->next.quota_day);
+        quota_count(&outbox->queue.quota, change->next.quota_day);
     struct row old = item->row;
     item->row = change->next;
     change->next = old; /* released with the change */
@@ -348,14 +324,16 @@ static void apply_change_locked(struct outbox *outbox, struct change *change)
         item_table_show(&outbox->table, to, item);
     touch_folder_locked(outbox, to);
     change->reserved = OUTBOX_FOLDER_NONE;
-    schedule_item_locked(outbox, item, change, from);
+    /* If the writer has closed the attachment since the check, no close will wake a worker. */
+    item->schedule.awaits = outbox_is_being_written_locked(outbox, change->awaits) ? change->awaits : 0;
+    send_queue_place(&outbox->queue, item);
+    if (change->awaits != 0)
+        send_queue_make_due(&outbox->queue, item);
     if (item->row.state != from) {
         item->failure = item_folder(item) == OUTBOX_FOLDER_FAILED ? ++outbox->failures : 0;
         item->is_failure_reported = false;
     }
     outbox->events_due += is_settled(item->row.state);
-    send_queue_place(&outbox->queue, item);
-    pthread_cond_broadcast(&outbox->work_arrived);
     if (item->row.kind == ITEM_ATTACHMENT && item->row.state != ITEM_WRITING)
         end_awaiting_locked(outbox, item);
 }

@@ -32,22 +32,15 @@
 
 struct worker_threads;
 
-enum {
-    QUIET_MS = 2 * 1000, /* from the last close, rename or setting of times to the hand-in */
-};
-
 struct outbox {
     struct outbox_config config;
     struct spool *spool;
     struct worker_threads *threads;
 
     pthread_mutex_t lock;
-    pthread_cond_t changed;      /* an item changed, or its claim ended */
-    pthread_cond_t work_arrived; /* a worker may have work */
-    struct item_table table;     /* protected by lock, like all below */
+    pthread_cond_t changed;  /* an item changed, or its claim ended */
+    struct item_table table; /* protected by lock, like all below */
     struct send_queue queue;
-    struct quota quota;
-    struct suspension suspensions[ITEM_KINDS]; /* one for messages, one for uploads */
     bool is_handing_in;      /* a worker is handing in messages; one worker at a time, to keep the order */
     uint64_t failures;       /* number of failed items so far: shows a barrier which failures are later */
     unsigned int unsaved;    /* number of items whose row on the disk is outdated */
@@ -62,9 +55,6 @@ int64_t outbox_realtime_ms(const struct outbox *outbox);
 
 /* Returns true if a send of unknown outcome may be repeated with its key. Does not wait. */
 bool outbox_trusts_keys(const struct outbox *outbox);
-
-/* Restarts the quiet time of a waiting item, after a program touched the item. Wakes a worker. */
-void outbox_touch_locked(struct outbox *outbox, struct item *item);
 
 /* Returns true if the attachment of this number is still being written. */
 bool outbox_is_being_written_locked(const struct outbox *outbox, uint64_t number);

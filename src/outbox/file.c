@@ -599,7 +599,7 @@ int outbox_set_times(struct outbox *outbox, uint64_t number, const struct timesp
     LOCK_GUARD(&outbox->lock);
     if (error == 0)
         item_update_stat(item, fd);
-    outbox_touch_locked(outbox, item);
+    send_queue_touch(&outbox->queue, item);
     item_unref(item);
     return error == -ENOENT ? 0 : error;
 }
@@ -651,7 +651,7 @@ static void release_writer(struct outbox_handle *handle)
         pthread_cond_wait(&outbox->changed, &outbox->lock);
     bool is_last = --item->file.writers == 0;
     if (is_last)
-        outbox_touch_locked(outbox, item);
+        send_queue_touch(&outbox->queue, item);
     bool lacks_write =
         item->row.kind == ITEM_MESSAGE && item->file.interruption[0] != '\0' && check_writable(item) == 0;
     bool is_ending = is_last && (item->row.state == ITEM_WRITING || lacks_write) &&

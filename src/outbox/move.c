@@ -202,7 +202,7 @@ int outbox_rename(struct outbox *outbox, enum outbox_folder from, const char *na
         if (error == 0 && pid > 0) /* 0: the command `retry` renames the item */
             renaming.item->session = renaming.session;
         if (error == 0)
-            outbox_touch_locked(outbox, renaming.item);
+            send_queue_touch(&outbox->queue, renaming.item);
         claim_release_locked(outbox, renaming.item);
         pthread_mutex_unlock(&outbox->lock);
         claim_release(outbox, renaming.target);
@@ -223,9 +223,7 @@ static bool retry_waiting(struct outbox *outbox, enum outbox_folder folder, cons
     struct item *item = item_table_find(&outbox->table, folder, name);
     if (item == NULL || item->schedule.list == NULL)
         return false;
-    send_queue_wake(item);
-    suspension_wake(&outbox->suspensions[item->row.kind]);
-    pthread_cond_broadcast(&outbox->work_arrived);
+    send_queue_wake(&outbox->queue, item);
     return true;
 }
 

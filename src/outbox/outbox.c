@@ -22,7 +22,7 @@ void outbox_free(struct outbox *outbox)
     item_table_release(&outbox->table);
     spool_free(outbox->spool);
     pthread_cond_destroy(&outbox->changed);
-    pthread_cond_destroy(&outbox->work_arrived);
+    send_queue_release(&outbox->queue);
     pthread_mutex_destroy(&outbox->lock);
     free(outbox);
 }
@@ -116,37 +116,7 @@ void outbox_listing_release(struct outbox_listing *listing)
 void outbox_wake(struct outbox *outbox)
 {
     LOCK_GUARD(&outbox->lock);
-    for (unsigned int kind = 0; kind < ITEM_KINDS; kind++) {
-        suspension_wake(&outbox->suspensions[kind]);
-        for (const GList *link = outbox->queue.handed_in[kind].head; link != NULL; link = link->next)
-            send_queue_wake(link->data);
-    }
-    pthread_cond_broadcast(&outbox->work_arrived);
-}
-
-/* Returns the realtime of the next attempt, or 0 if no item waits for a time. */
-static int64_t next_attempt_locked(struct outbox *outbox)
-{
-    int64_t now = outbox_monotonic_ms(outbox);
-    int64_t next = 0;
-    for (unsigned int kind = 0; kind < ITEM_KINDS; kind++)
-        for (const GList *link = outbox->queue.handed_in[kind].head; link != NULL; link = link->next) {
-            const struct item *item = link->data;
-            if (item->schedule.due_ms > now && (next == 0 || item->schedule.due_ms < next))
-                next = item->schedule.due_ms;
-        }
-    for (unsigned int kind = 0; kind < ITEM_KINDS; kind++) {
-        const struct suspension *suspension = &outbox->suspensions[kind];
-        bool is_suspended = suspension->reason != SUSPENSION_NONE && !suspension->is_probing;
-        /* No item is tried during a suspension, so its end replaces an earlier time. */
-        if (outbox->queue.handed_in[kind].length > 0 && is_suspended && suspension->until_ms > now)
-            next = MAX(next, suspension->until_ms);
-    }
-    int64_t realtime = outbox_realtime_ms(outbox);
-    if (outbox->queue.handed_in[ITEM_MESSAGE].length > 0 && next == 0 &&
-        quota_is_used_up(&outbox->quota, 0, realtime))
-        return realtime + quota_wait_ms(realtime);
-    return next == 0 ? 0 : realtime + next - now;
+    send_queue_wake_all(&outbox->queue);
 }
 
 void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
@@ -154,14 +124,14 @@ void outbox_get_status(struct outbox *outbox, struct outbox_status *ret)
     *ret = (struct outbox_status){.daily_limit = outbox->config.daily_limit,
                                   .unseen = writer_fate_unseen_reason()};
     LOCK_GUARD(&outbox->lock);
-    ret->sent_today = quota_get_count(&outbox->quota, outbox_realtime_ms(outbox));
+    ret->sent_today = quota_get_count(&outbox->queue.quota, outbox_realtime_ms(outbox));
     ret->queued = outbox->queue.handed_in[ITEM_MESSAGE].length + outbox->queue.waiting.length;
     ret->uploading = outbox->queue.handed_in[ITEM_ATTACHMENT].length;
     ret->failed = g_hash_table_size(outbox->table.folders[OUTBOX_FOLDER_FAILED].names);
     ret->sent = g_hash_table_size(outbox->table.folders[OUTBOX_FOLDER_SENT].names);
-    ret->next_attempt_ms = next_attempt_locked(outbox);
-    for (size_t i = 0; i < ARRAY_LEN(outbox->suspensions); i++) {
-        const struct suspension *suspension = &outbox->suspensions[i];
+    ret->next_attempt_ms = send_queue_next_try_ms(&outbox->queue);
+    for (size_t i = 0; i < ITEM_KINDS; i++) {
+        const struct suspension *suspension = &outbox->queue.suspensions[i];
         ret->is_paused = ret->is_paused || suspension->reason != SUSPENSION_NONE;
         if (ret->error[0] == '\0')
             snprintf(ret->error, sizeof(ret->error), "%s", suspension->error);

@@ -143,7 +143,6 @@ static void show_all(struct recovery *recovery)
             item->row.name = name;
         }
         item_table_show(&outbox->table, folder, item);
-        outbox_touch_locked(outbox, item);
         send_queue_place(&outbox->queue, item);
     }
     for (unsigned int i = 0; i < OUTBOX_FOLDERS; i++)
@@ -154,7 +153,7 @@ static void show_all(struct recovery *recovery)
  * failed, and a row was saved again without its count. */
 static void count_sent(struct recovery *recovery)
 {
-    struct quota *quota = &recovery->outbox->quota;
+    struct quota *quota = &recovery->outbox->queue.quota;
     struct spool_head head;
     for (guint i = 0; i < recovery->items->len; i++)
         quota->count += item_at(recovery, i)->row.quota_day == quota->day;
@@ -198,11 +197,7 @@ static struct outbox *outbox_new(const struct outbox_config *config)
     pthread_mutex_init(&outbox->lock, NULL);
     item_table_init(&outbox->table);
     clock_condition_init(&outbox->changed);
-    clock_condition_init(&outbox->work_arrived);
-    suspension_init(&outbox->suspensions[ITEM_MESSAGE], true);
-    suspension_init(&outbox->suspensions[ITEM_ATTACHMENT], false);
-    outbox->quota =
-        (struct quota){.limit = config->daily_limit, .day = quota_day_of(outbox_realtime_ms(outbox))};
+    send_queue_init(&outbox->queue, config->clock, config->daily_limit);
     return outbox;
 }
 

@@ -28,7 +28,6 @@ struct attempt {
     struct outbox *outbox;
     struct item *item;
     struct cancel *cancel;
-    bool must_ask_list; /* a list must succeed before anything is sent (struct suspension_try) */
     struct draft *draft;
     char *request;
 };
@@ -59,91 +58,38 @@ static bool ask_for_list(const struct attempt *attempt, struct service_result *r
            (ret->outcome == SERVICE_REJECTED && !ret->is_foreign && ret->http_status != 0);
 }
 
-/* Returns true if a server refused the request, so that nothing was sent. The cause may be this item, or
- * concern all items. */
-static bool is_refusal(const struct service_result *result)
-{
-    return result->outcome == SERVICE_REJECTED || result->outcome == SERVICE_ABSENT ||
-           result->http_status == HTTP_FORBIDDEN || result->http_status == HTTP_PROXY_LOGIN;
-}
-
-/* A refusal by another server, a 403 or a 404 may concern all items: then the item waits, unless a list
- * succeeds. If it does, the refusal concerns this item alone, which must not hold up all others for ever. */
+/* Returns true if a server refused the request, so that nothing was sent, and the refusal concerns this item
+ * alone, which must not hold up all others for ever. A refusal by another server, a 403 or a 404 may concern
+ * all items: then the item waits, unless a list succeeds. */
 static bool is_refused_for_good(const struct attempt *attempt, const struct service_result *result)
 {
+    bool is_refused = result->outcome == SERVICE_REJECTED || result->outcome == SERVICE_ABSENT ||
+                      result->http_status == HTTP_FORBIDDEN || result->http_status == HTTP_PROXY_LOGIN;
     bool may_concern_all =
         result->is_foreign || result->http_status == HTTP_FORBIDDEN || result->http_status == HTTP_NOT_FOUND;
-    if (!is_refusal(result) || !may_concern_all)
-        return is_refusal(result);
+    if (!is_refused || !may_concern_all)
+        return is_refused;
     struct service_result list;
     bool is_there = ask_for_list(attempt, &list);
     service_result_release(&list);
     return is_there;
 }
 
-/* Returns SUSPENSION_NONE if the service works, even if it refused this item. */
-static enum suspension_reason find_suspension_reason(const struct service_result *result, bool is_refused)
-{
-    if (result->is_foreign)
-        return SUSPENSION_DOUBTFUL;
-    if (result->outcome == SERVICE_OK || is_refused)
-        return SUSPENSION_NONE;
-    if (result->outcome == SERVICE_UNAUTHORIZED)
-        return SUSPENSION_UNAUTHORIZED;
-    if (result->http_status == 0)
-        return SUSPENSION_UNREACHABLE;
-    if (result->outcome == SERVICE_UNKNOWN)
-        return SUSPENSION_NONE;
-    return result->outcome == SERVICE_RETRY ? SUSPENSION_BUSY : SUSPENSION_DOUBTFUL;
-}
-
-/* Sets when the item may be tried next: after the longer of its own backoff and `delay_ms` (Retry-After; -1:
- * none), or at once, if a retry was requested during the attempt. A suspension may delay the item longer. */
-static void put_off_attempt(const struct attempt *attempt, int64_t delay_ms)
-{
-    struct schedule *schedule = &attempt->item->schedule;
-    LOCK_GUARD(&attempt->outbox->lock);
-    int64_t own = backoff_next_ms(&schedule->backoff);
-    schedule->due_ms = schedule->is_woken ? 0 : outbox_monotonic_ms(attempt->outbox) + MAX(own, delay_ms);
-}
-
-/* Begins or ends the suspension. The caller settles the item afterwards, so that no worker sends a request in
- * between. Turns the claim into one for the disk. */
-static void update_suspension(const struct attempt *attempt, const struct service_result *result,
-                              enum suspension_reason reason)
+/* Reports an answer to the queue, and to the store. The caller settles the item afterwards, so that no worker
+ * sends a request in between. Turns the claim into one for the disk. */
+static void report_answer(const struct attempt *attempt, const struct service_result *result,
+                          enum answer answer)
 {
     struct outbox *outbox = attempt->outbox;
-    struct item *item = attempt->item;
-    struct suspension *suspension = &outbox->suspensions[item->row.kind];
     const struct contact_listener *listener = &outbox->config.contact;
-    bool is_cancelled = result->error == EINTR; /* by this program: the service did not answer */
     pthread_mutex_lock(&outbox->lock);
-    item->claim = CLAIM_DISK;
-    if (!is_cancelled) {
-        int64_t now_ms = outbox_monotonic_ms(outbox);
-        if (suspension->reason != SUSPENSION_NONE || suspension->is_probing)
-            pthread_cond_broadcast(&outbox->work_arrived);
-        if (reason == SUSPENSION_NONE)
-            suspension_end(suspension, now_ms);
-        else
-            suspension_begin(suspension, reason, now_ms, result->retry_after_ms, result->detail);
-        if (item->schedule.is_woken)
-            suspension_wake(suspension);
-    }
+    attempt->item->claim = CLAIM_DISK;
+    enum suspension_reason reason = send_queue_report(&outbox->queue, attempt->item, result, answer);
     pthread_cond_broadcast(&outbox->changed);
     pthread_mutex_unlock(&outbox->lock);
-    /* A 429 or 503 does not show whether the service accepts the key. */
-    if (!is_cancelled && listener->asked != NULL && reason != SUSPENSION_BUSY)
+    /* Neither a 429 or 503 nor a cancelled request shows whether the service accepts the key. */
+    if (result->error != EINTR && reason != SUSPENSION_BUSY && listener->asked != NULL)
         listener->asked(listener->context, reason == SUSPENSION_NONE);
-}
-
-/* Returns true if the item waits for its own time before the next attempt: the server may be busy for this
- * item alone, or the outcome is unknown. Without an answer, or if the key is refused, only the suspension
- * decides how long to wait. */
-static bool is_put_off(const struct service_result *result)
-{
-    bool is_busy = result->outcome == SERVICE_RETRY && result->http_status != 0 && !is_refusal(result);
-    return is_busy || result->outcome == SERVICE_UNKNOWN || result->error == EINTR;
 }
 
 /* Finds out what an answer means for the item and for all others. May ask for a list (waits for the network).
@@ -151,9 +97,7 @@ static bool is_put_off(const struct service_result *result)
 static bool process_answer(const struct attempt *attempt, const struct service_result *result)
 {
     bool is_refused = is_refused_for_good(attempt, result);
-    if (is_put_off(result))
-        put_off_attempt(attempt, result->retry_after_ms);
-    update_suspension(attempt, result, find_suspension_reason(result, is_refused));
+    report_answer(attempt, result, is_refused ? ANSWER_REFUSES_ITEM : ANSWER_TO_ITEM);
     return is_refused;
 }
 
@@ -166,7 +110,9 @@ static void settle_not_sent(struct attempt *attempt, bool fails, int http_status
 
 static void requeue_after_local_failure(struct attempt *attempt, int error)
 {
-    put_off_attempt(attempt, 0);
+    pthread_mutex_lock(&attempt->outbox->lock);
+    send_queue_put_off(&attempt->outbox->queue, attempt->item, 0);
+    pthread_mutex_unlock(&attempt->outbox->lock);
     settle_not_sent(attempt, false, 0, strerror(-error));
 }
 
@@ -235,7 +181,7 @@ static void find_content_type(const char *name, const void *bytes, size_t len,
 
 /* Uploads a content of the spool under a name, and sets *ret to the service's answer. No other thread changes
  * the content: its item is claimed, or the content belongs to a message. Returns 0; or, before any request,
- * -EBADMSG: the content does not have this digest ("": any digest); -ENOMEM; or the disk's error. */
+ * -EBADMSG: the content does not have this digest ("": any digest); or the disk's error. */
 static int upload_content(const struct attempt *attempt, uint64_t content, const char *name,
                           const char *digest, char **ret_id, struct service_result *ret)
 {
@@ -279,25 +225,24 @@ static bool check_upload(struct attempt *attempt, int error, const struct servic
 
 /* ================================================================ messages */
 
-/* Returns true if the message may be tried. If the store's last list failed, or must_ask_list is set, asks
- * for a list first, because a message that another server accepts in the service's place is lost. If the list
+/* Returns true if the message may be sent. If the store's last list failed, or the queue demands it, asks for
+ * a list first, because a message that another server accepts in the service's place is lost. If the list
  * fails, the message waits. */
 static bool may_send(struct attempt *attempt)
 {
     struct outbox *outbox = attempt->outbox;
     const struct contact_listener *contact = &outbox->config.contact;
-    if (!attempt->must_ask_list && (contact->is_lost == NULL || !contact->is_lost(contact->context)))
+    if (!attempt->item->schedule.must_ask_list &&
+        (contact->is_lost == NULL || !contact->is_lost(contact->context)))
         return true;
     struct service_result list;
     bool is_there = ask_for_list(attempt, &list);
     if (is_there) {
         pthread_mutex_lock(&outbox->lock);
-        suspension_end_rest(&outbox->suspensions[ITEM_MESSAGE], outbox_monotonic_ms(outbox));
-        pthread_cond_broadcast(&outbox->work_arrived);
+        send_queue_end_rest(&outbox->queue);
         pthread_mutex_unlock(&outbox->lock);
     } else {
-        enum suspension_reason reason = find_suspension_reason(&list, false);
-        update_suspension(attempt, &list, reason == SUSPENSION_BUSY ? SUSPENSION_DOUBTFUL : reason);
+        report_answer(attempt, &list, ANSWER_TO_LIST);
         settle_not_sent(attempt, false, list.http_status, list.detail);
     }
     service_result_release(&list);
@@ -492,10 +437,9 @@ static void send_request(struct attempt *attempt)
     service_result_release(&result);
 }
 
-void send_message(struct outbox *outbox, struct item *item, bool must_ask_list, struct cancel *cancel)
+void send_message(struct outbox *outbox, struct item *item, struct cancel *cancel)
 {
-    struct attempt attempt = {
-        .outbox = outbox, .item = item, .cancel = cancel, .must_ask_list = must_ask_list};
+    struct attempt attempt = {.outbox = outbox, .item = item, .cancel = cancel};
     if (item->row.may_have_been_sent && !outbox_trusts_keys(outbox))
         settle_unknown(outbox, item, item->row.http_status, NULL);
     else if (load_draft(&attempt) == 0 && may_send(&attempt) && upload_pieces(&attempt) == 0 &&

@@ -7,14 +7,11 @@
 #ifndef INBOXFS_OUTBOX_SEND_H
 #define INBOXFS_OUTBOX_SEND_H
 
-#include <stdbool.h>
-
 struct cancel;
 struct item;
 struct outbox;
 
-/* `must_ask_list`: ask for a list before the message is sent (struct suspension_try). */
-void send_message(struct outbox *outbox, struct item *item, bool must_ask_list, struct cancel *cancel);
+void send_message(struct outbox *outbox, struct item *item, struct cancel *cancel);
 void send_attachment(struct outbox *outbox, struct item *item, struct cancel *cancel);
 
 #endif

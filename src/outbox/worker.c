@@ -20,27 +20,22 @@
 #include "outbox/send_queue.h"
 
 enum {
-    AT_START = 4,                 /* threads at the start; more start while all are busy */
-    HAND_INS_MAX = 32,            /* messages handed in by one transaction */
-    HAND_IN_AGAIN_MS = 10 * 1000, /* from a failure of the disk or the memory to the next try */
-    AT_MOST_OF_A_KIND = 16,       /* messages under way at a time; likewise uploads */
+    AT_START = 4,      /* threads at the start; more start while all are busy */
+    HAND_INS_MAX = 32, /* messages handed in by one transaction */
     STOP_GRACE_MS = 3000,
-    MIDNIGHT_CHECK_MS = 60 * 1000, /* interval of checks for the next day, because the clock may be set */
 };
 
 struct worker {
     struct worker_threads *threads;
     pthread_t thread;
     struct cancel cancel;
-    struct suspension_try attempt;
 };
 
 struct worker_threads {
     struct outbox *outbox;
-    struct worker workers[ITEM_KINDS * AT_MOST_OF_A_KIND + 1]; /* + 1: one hands in while all others work */
+    struct worker workers[ITEM_KINDS * TRIES_MAX + 1]; /* + 1: one hands in while all others work */
     unsigned int started; /* threads, fixed once is_stopping; protected by outbox->lock, like all below */
     unsigned int running;
-    unsigned int busy[ITEM_KINDS]; /* number of workers that have an item of this kind */
 };
 
 static void *work(void *argument);
@@ -60,31 +55,16 @@ static int start_worker_locked(struct worker_threads *threads)
     return 0;
 }
 
-/* Claims the next item of this kind, if the suspension and the quota allow an attempt now. If not, lowers
- * *until_ms to the time when an attempt may be allowed. */
-static struct item *take_item_locked(struct worker *worker, enum item_kind kind, int64_t now,
-                                     int64_t *until_ms)
+/* Begins a try of the next item of this kind, and claims the item. Returns NULL if none may be tried now, and
+ * lowers *until_ms to the time when one may be. */
+static struct item *take_item_locked(struct worker *worker, enum item_kind kind, int64_t *until_ms)
 {
     struct outbox *outbox = worker->threads->outbox;
-    struct suspension *suspension = &outbox->suspensions[kind];
-    if (worker->threads->busy[kind] == AT_MOST_OF_A_KIND)
-        return NULL;
-    struct item *item = send_queue_find(&outbox->queue, &outbox->table, kind, now, until_ms);
+    struct item *item = send_queue_begin_try(&outbox->queue, &outbox->table, kind, until_ms);
     if (item == NULL)
         return NULL;
-    if (!suspension_begin_try(suspension, now, &worker->attempt)) {
-        *until_ms = MIN(*until_ms, suspension->until_ms);
-        return NULL;
-    }
-    int64_t realtime = outbox_realtime_ms(outbox);
-    if (kind == ITEM_MESSAGE && quota_is_used_up(&outbox->quota, worker->threads->busy[kind], realtime)) {
-        *until_ms = MIN(*until_ms, now + MIN(quota_wait_ms(realtime), MIDNIGHT_CHECK_MS));
-        suspension_end_try(suspension, worker->attempt.probe); /* this thread makes no request */
-        return NULL;
-    }
     claim_take_locked(outbox, item, CLAIM_SERVICE); /* the queue finds only unclaimed items */
-    item->schedule.is_woken = false;
-    cancel_release(&worker->cancel); /* the worker's last upload may have been cancelled */
+    cancel_release(&worker->cancel);                /* the worker's last upload may have been cancelled */
     cancel_init(&worker->cancel);
     item->upload = kind == ITEM_ATTACHMENT ? &worker->cancel : NULL;
     return item;
@@ -96,11 +76,10 @@ static void try_item(struct worker *worker, struct item *item)
     if (item->row.kind == ITEM_ATTACHMENT)
         send_attachment(outbox, item, &worker->cancel);
     else
-        send_message(outbox, item, worker->attempt.must_ask_list, &worker->cancel);
-    pthread_mutex_lock(&outbox->lock);
-    suspension_end_try(&outbox->suspensions[item->row.kind], worker->attempt.probe);
+        send_message(outbox, item, &worker->cancel);
+    LOCK_GUARD(&outbox->lock);
+    send_queue_end_try(&outbox->queue, item);
     claim_release_locked(outbox, item);
-    pthread_mutex_unlock(&outbox->lock);
 }
 
 /* Tries the hand-in again later, after a failure of the disk or of the memory. */
@@ -108,7 +87,7 @@ static void put_off_hand_in(struct outbox *outbox, struct item *item, int error)
 {
     log_warning("outbox/%s cannot be handed in now (%s); trying again", item->row.name, strerror(-error));
     LOCK_GUARD(&outbox->lock);
-    item->schedule.due_ms = outbox_monotonic_ms(outbox) + HAND_IN_AGAIN_MS;
+    send_queue_put_off(&outbox->queue, item, 0);
 }
 
 /* Checks a waiting message. Returns true if it passed and the caller is to commit *ret_change; false if the
@@ -152,15 +131,14 @@ static void hand_in(struct outbox *outbox, struct item *const *items, size_t len
 }
 
 /* Hands in the messages whose quiet time is over. One thread at a time does so, to keep the order. */
-static bool hand_in_quiet_locked(struct outbox *outbox, int64_t now, int64_t *until_ms)
+static bool hand_in_quiet_locked(struct outbox *outbox, int64_t *until_ms)
 {
     struct item *items[HAND_INS_MAX];
     size_t len = 0;
     struct item *item = NULL;
     if (outbox->is_handing_in)
         return false;
-    while (len < HAND_INS_MAX &&
-           (item = send_queue_find_quiet(&outbox->queue, item, now, until_ms)) != NULL) {
+    while (len < HAND_INS_MAX && (item = send_queue_find_quiet(&outbox->queue, item, until_ms)) != NULL) {
         claim_take_locked(outbox, item, CLAIM_DISK); /* does not wait: the item is unclaimed */
         items[len++] = item;
     }
@@ -180,34 +158,31 @@ static void work_once_locked(struct worker *worker)
 {
     struct worker_threads *threads = worker->threads;
     struct outbox *outbox = threads->outbox;
-    int64_t now = outbox_monotonic_ms(outbox);
     int64_t until_ms = outbox->unsaved > 0 ? outbox->save_again_ms : CLOCK_FOREVER;
-    if (until_ms <= now) {
+    if (until_ms <= outbox_monotonic_ms(outbox)) {
         pthread_mutex_unlock(&outbox->lock);
         change_save_again(outbox);
         pthread_mutex_lock(&outbox->lock);
         return;
     }
-    if (hand_in_quiet_locked(outbox, now, &until_ms))
+    if (hand_in_quiet_locked(outbox, &until_ms))
         return;
-    struct item *item = take_item_locked(worker, ITEM_MESSAGE, now, &until_ms);
+    struct item *item = take_item_locked(worker, ITEM_MESSAGE, &until_ms);
     if (item == NULL)
-        item = take_item_locked(worker, ITEM_ATTACHMENT, now, &until_ms);
+        item = take_item_locked(worker, ITEM_ATTACHMENT, &until_ms);
     if (item == NULL) {
-        clock_wait(outbox->config.clock, &outbox->work_arrived, &outbox->lock, until_ms);
+        clock_wait(outbox->config.clock, &outbox->queue.work_arrived, &outbox->lock, until_ms);
         return;
     }
-    enum item_kind kind = item->row.kind;
-    threads->busy[kind]++;
-    if (threads->busy[ITEM_MESSAGE] + threads->busy[ITEM_ATTACHMENT] == threads->started &&
+    const unsigned int *tries = outbox->queue.tries;
+    if (tries[ITEM_MESSAGE] + tries[ITEM_ATTACHMENT] == threads->started &&
         threads->started < ARRAY_LEN(threads->workers))
         start_worker_locked(threads); /* after an error the other threads do the work */
     /* This thread may have been the only one that waited until the next item is due. */
-    pthread_cond_broadcast(&outbox->work_arrived);
+    pthread_cond_broadcast(&outbox->queue.work_arrived);
     pthread_mutex_unlock(&outbox->lock);
     try_item(worker, item);
     pthread_mutex_lock(&outbox->lock);
-    threads->busy[kind]--;
 }
 
 static void *work(void *argument)
@@ -244,7 +219,7 @@ void outbox_stop(struct outbox *outbox)
     pthread_mutex_lock(&outbox->lock);
     outbox->is_stopping = true;
     pthread_cond_broadcast(&outbox->changed);
-    pthread_cond_broadcast(&outbox->work_arrived);
+    pthread_cond_broadcast(&outbox->queue.work_arrived);
     while (threads != NULL && threads->running > 0 && error == 0)
         error = wait_until(clock, &outbox->changed, &outbox->lock, until_ms, NULL);
     pthread_mutex_unlock(&outbox->lock);
