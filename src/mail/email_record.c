@@ -408,32 +408,23 @@ static void append_bytes(struct line_writer *line, const char *bytes, size_t len
     line->to += len;
 }
 
-/* Appends a line of the layout without its indentation and the blank after its key. */
-static void append_compact(struct line_writer *line, const char *text, size_t len)
-{
-    while (len > 0 && *text == ' ') {
-        text++;
-        len--;
-    }
-    size_t key = len > 0 && *text == '"' ? string_len(text, len) : 0;
-    if (key > 0 && key + 1 < len && text[key] == ':') {
-        append_bytes(line, text, key + 1);
-        text += key + 2;
-        len -= key + 2;
-    }
-    append_bytes(line, text, len);
-}
-
 void email_record_write_line(const char *json, size_t json_len, const char *name, size_t name_len,
                              size_t line_len, char *ret_line)
 {
     struct line_writer line = {.to = ret_line, .limit = ret_line + line_len + name_len};
     const char *end = json + json_len;
-    while (json < end) {
+    while (json < end) { /* for each line of the layout: its indentation, perhaps a key, the rest */
+        while (json < end && *json == ' ')
+            json++;
+        size_t left = (size_t)(end - json);
+        size_t key = left > 0 && *json == '"' ? string_len(json, left) : 0;
+        if (key > 0 && key + 1 < left && json[key] == ':') {
+            append_bytes(&line, json, key + 1);
+            json += key + 2; /* without the blank after the colon */
+        }
         const char *line_break = memchr(json, '\n', (size_t)(end - json));
-        const char *line_end = line_break != NULL ? line_break : end;
-        append_compact(&line, json, (size_t)(line_end - json));
-        json = line_end + (line_break != NULL);
+        append_bytes(&line, json, (size_t)((line_break != NULL ? line_break : end) - json));
+        json = line_break != NULL ? line_break + 1 : end;
     }
     if (line.to > ret_line)
         line.to--; /* the closing bracket */
