@@ -200,22 +200,26 @@ void cache_delete_replaced(struct cache *cache)
 /* Returns the record of a row, or NULL if the row is damaged. */
 static const char *record_of_row(sqlite3_stmt *row, uint64_t record, size_t len)
 {
-    const char *json = sqlite3_column_blob(row, 1);
-    bool is_intact = json != NULL && (size_t)sqlite3_column_bytes(row, 1) == len &&
-                     sqlite3_column_int64(row, 0) == (int64_t)hash_bytes(record, json, len);
+    const char *json = sqlite3_column_blob(row, 2);
+    bool is_intact = json != NULL && (size_t)sqlite3_column_bytes(row, 2) == len &&
+                     sqlite3_column_int64(row, 1) == (int64_t)hash_bytes(record, json, len);
     return is_intact ? json : NULL;
 }
 
-int cache_read_record_by(struct cache *cache, struct connection *reader, uint64_t record, size_t len,
-                         char **ret_json)
+int cache_find_record(struct cache *cache, struct connection *reader, struct statement *rows, uint64_t record,
+                      size_t len, const char **ret_json)
 {
-    _cleanup_statement_ struct statement statement = {0};
-    int error = query_first(reader, &statement, "SELECT hash, json FROM records WHERE number = ?", "i",
-                            (int64_t)record);
-    const char *json = error == 0 ? record_of_row(statement.row, record, len) : NULL;
-    if (json != NULL)
-        *ret_json = g_strndup(json, len);
-    else if (error == 0)
+    bool is_next = rows->row != NULL && sqlite3_column_int64(rows->row, 0) == (int64_t)record + 1;
+    int error = 0;
+    if (!is_next || query_step(rows->row) <= 0) {
+        query_end(rows);
+        error = query_first(reader, rows,
+                            "SELECT number, hash, json FROM records WHERE number <= ? ORDER BY number DESC",
+                            "i", (int64_t)record);
+    }
+    if (error == 0 && sqlite3_column_int64(rows->row, 0) != (int64_t)record)
+        error = -ENOENT;
+    if (error == 0 && (*ret_json = record_of_row(rows->row, record, len)) == NULL)
         error = -EUCLEAN;
     return cache_report_error(cache, error);
 }
@@ -223,9 +227,14 @@ int cache_read_record_by(struct cache *cache, struct connection *reader, uint64_
 int cache_read_record(struct cache *cache, uint64_t record, size_t len, char **ret_json)
 {
     _cleanup_reader_ struct connection *reader = NULL;
-    int error = database_take_reader(cache->database, &reader);
-    return error != 0 ? cache_report_error(cache, error)
-                      : cache_read_record_by(cache, reader, record, len, ret_json);
+    _cleanup_statement_ struct statement rows = {0};
+    const char *json = NULL;
+    int error = cache_report_error(cache, database_take_reader(cache->database, &reader));
+    if (error == 0)
+        error = cache_find_record(cache, reader, &rows, record, len, &json);
+    if (error == 0)
+        *ret_json = g_strndup(json, len);
+    return error;
 }
 
 /* ---------------------------------------------------------------- loading */

@@ -136,8 +136,11 @@ void cache_delete_replaced(struct cache *cache);
  * read. */
 int cache_read_record(struct cache *cache, uint64_t record, size_t len, char **ret_json);
 
-/* Like cache_read_record(), by a connection from database_begin_read(): faster for many records. */
-int cache_read_record_by(struct cache *cache, struct connection *reader, uint64_t record, size_t len,
-                         char **ret_json);
+/* Like cache_read_record(), for many records by a connection from database_begin_read(). `rows` is all zeros
+ * before the first call; the caller ends it by query_end(). *ret_json has no NUL, and is borrowed until then
+ * or the next call. The record before the last one is found quickest: a service lists its newest email first,
+ * so that numbers fall where dates grow. */
+int cache_find_record(struct cache *cache, struct connection *reader, struct statement *rows, uint64_t record,
+                      size_t len, const char **ret_json);
 
 #endif

@@ -145,11 +145,11 @@ static size_t find_line(const struct store_jsonl *file, uint64_t offset)
     return low;
 }
 
-static int write_line(struct cache *cache, struct connection *reader, const struct jsonl_line *line,
-                      char *ret_bytes)
+static int write_line(struct cache *cache, struct connection *reader, struct statement *rows,
+                      const struct jsonl_line *line, char *ret_bytes)
 {
-    _cleanup_free_ char *json = NULL;
-    int error = cache_read_record_by(cache, reader, line->record, line->json_len, &json);
+    const char *json = NULL;
+    int error = cache_find_record(cache, reader, rows, line->record, line->json_len, &json);
     if (error == 0)
         email_record_write_line(json, line->json_len, line->name, strlen(line->name), line->line_len,
                                 ret_bytes);
@@ -160,6 +160,7 @@ static int write_lines(const struct store_jsonl *file, uint64_t offset, char *re
 {
     struct cache *cache = file->index->cache;
     _cleanup_reader_ struct connection *reader = NULL;
+    _cleanup_statement_ struct statement rows = {0};
     size_t done = 0;
     int error = cache_report_error(cache, database_begin_read(cache->database, &reader));
     if (error != 0)
@@ -170,7 +171,7 @@ static int write_lines(const struct store_jsonl *file, uint64_t offset, char *re
         size_t from = offset + done - line->start;
         size_t part = MIN(bytes - from, len - done);
         g_autofree char *whole = part < bytes ? g_malloc(bytes) : NULL;
-        error = write_line(cache, reader, line, part < bytes ? whole : ret_bytes + done);
+        error = write_line(cache, reader, &rows, line, part < bytes ? whole : ret_bytes + done);
         if (error == 0 && part < bytes)
             memcpy(ret_bytes + done, whole + from, part);
         done += part;

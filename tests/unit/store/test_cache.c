@@ -582,6 +582,7 @@ TEST(replaced_records_are_deleted_while_the_store_runs)
         CHANGES = 25
     };
     struct store_fixture fixture;
+    char *deleted = NULL;
     fixture_init_with_alice(&fixture);
     fixture_add_emails(&fixture, "in-1", 0, 20);
     fixture_start(&fixture);
@@ -590,6 +591,8 @@ TEST(replaced_records_are_deleted_while_the_store_runs)
     assert_int_equal(fixture_sync(&fixture), 0);
     assert_int_equal(count_rows(&fixture, "records"), 20);
     assert_int_equal(count_rows(&fixture, "replaced_records"), 0);
+    /* A reader may still look for a deleted record. */
+    assert_int_equal(cache_read_record(&fixture.store->cache, 21, 1, &deleted), -ENOENT);
     assert_int_equal(fixture_count(&fixture), 20);
     for (uint32_t i = 0; i < 20; i++) {
         _cleanup_free_ char *json = NULL;
