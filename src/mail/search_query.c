@@ -27,10 +27,7 @@ void search_query_release(struct search_query *query)
 
 static bool has_letter_or_digit(const char *text)
 {
-    for (; *text != '\0'; text = g_utf8_next_char(text))
-        if (g_unichar_isalnum(g_utf8_get_char(text)))
-            return true;
-    return false;
+    return g_regex_match_simple("[\\p{L}\\p{N}]", text, 0, 0);
 }
 
 /* A word has a minus, the name of an operator, and a text, which may be in quotes. A quoted text without a
