@@ -83,7 +83,11 @@ int mime_decode(const struct mime_entity *leaf, char **ret_bytes, size_t *ret_le
     GMimeEncoding state;
     g_mime_encoding_init_decode(&state, encoding);
     char *decoded = g_malloc(g_mime_encoding_outlen(&state, content.len) + 1);
-    *ret_len = content.len > 0 ? g_mime_encoding_flush(&state, content.bytes, content.len, decoded) : 0;
+    size_t len = content.len > 0 ? g_mime_encoding_step(&state, content.bytes, content.len, decoded) : 0;
+    /* Without its padding, GMime would drop the last group of base64. */
+    bool lacks_padding = encoding == GMIME_CONTENT_ENCODING_BASE64 && state.state > 1;
+    *ret_len =
+        len + g_mime_encoding_flush(&state, "==", lacks_padding ? 4 - (size_t)state.state : 0, decoded + len);
     decoded[*ret_len] = '\0';
     *ret_bytes = decoded;
     return 0;

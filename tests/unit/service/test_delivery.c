@@ -252,6 +252,8 @@ TEST_WITH(any_bytes_can_be_delivered, fixture_set_up, fixture_tear_down)
         {"Content-Type: multipart/mixed\n\ntext", 35, "", "text"},
         {"Content-Type: multipart/mixed; boundary=b\n\n--b\n\ncut", 51, "", "cut"},
         {"Content-Type: text\nContent-Transfer-Encoding: base64\n\naGk*=", 59, "", "hi"},
+        {"Content-Type: text\nContent-Transfer-Encoding: base64\n\naGk", 57, "", "hi"},
+        {"Content-Type: text\nContent-Transfer-Encoding: base64\n\naGVs\nbA\n", 62, "", "hell"},
         {"Content-Type: text/plain; charset=nobody-knows\n\n\xe4", 49, "", "ä"},
         {"To: , nobody, <a@@x>\nDate: never\nMessage-ID: <>\nReferences: x <\n\nt", 66, "", "t"},
     };
