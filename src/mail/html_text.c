@@ -424,7 +424,7 @@ static void begin_link(struct html_reading *reading, const struct tag *tag)
     reading->link_begin = reading->out->len;
 }
 
-/* Appends the address, unless it is the text of the link, or the link has no text. */
+/* Appends the address, unless it is the text of the link. */
 static void end_link(struct html_reading *reading)
 {
     g_autofree char *address = TAKE_PTR(reading->link);
@@ -434,7 +434,7 @@ static void end_link(struct html_reading *reading)
     text += strspn(text, " \n");
     g_autofree char *short_text = shorten_address(text);
     g_autofree char *short_address = shorten_address(address);
-    if (text[0] == '\0' || g_ascii_strcasecmp(short_text, short_address) == 0)
+    if (g_ascii_strcasecmp(short_text, short_address) == 0)
         return;
     g_autofree char *shown = g_strdup_printf("<%s>", address);
     set_apart(reading, 1);
