@@ -121,7 +121,7 @@ static int enter_writing_claimed(struct outbox *outbox, struct item *item, off_t
             file->interruption[0] = '\0';
         else if (old->state == ITEM_WAITING && old->error != NULL)
             interrupt_item(item, old->error);
-        file->last_end = NULL;
+        file->has_last_failed = false;
         file->is_unseen = false;
         file->closed_ms = 0;
         g_clear_pointer(&file->wrote, g_hash_table_unref);
@@ -209,18 +209,15 @@ static void record_writer_end(struct outbox *outbox, struct item *item, pid_t pi
     LOCK_GUARD(&outbox->lock);
     if (item->row.state != ITEM_WRITING)
         return;
-    bool has_written = was_written_by(item, process);
     item->file.is_unseen = item->file.is_unseen || fate == WRITER_UNSEEN;
-    item->file.last_end = is_well                 ? NULL
-                          : fate == WRITER_KILLED ? REASON_KILLED
-                          : fate == WRITER_HIDDEN ? REASON_HIDDEN
-                          : has_written           ? REASON_WRITER_FAILED
-                                                  : REASON_LAST_FAILED;
     /* An exit status counts only if the process wrote: Ctrl-C may end a program that inherited the file,
      * while the shell that writes lives on. A process whose exit code is hidden is assumed to have
      * written. */
-    if (fate == WRITER_KILLED || fate == WRITER_HIDDEN || (fate == WRITER_EXITED && has_written))
-        interrupt_item(item, item->file.last_end);
+    item->file.has_last_failed = fate == WRITER_EXITED && !was_written_by(item, process);
+    if (!is_well && !item->file.has_last_failed)
+        interrupt_item(item, fate == WRITER_KILLED   ? REASON_KILLED
+                             : fate == WRITER_HIDDEN ? REASON_HIDDEN
+                                                     : REASON_WRITER_FAILED);
 }
 
 /* Warns the user if the end of a writer was not seen. The item is handed in all the same, so that programs in
@@ -259,8 +256,8 @@ static void settle_written(struct outbox *outbox, struct item *item)
     _cleanup_close_ int fd = -1;
     int error = 0;
     pthread_mutex_lock(&outbox->lock);
-    if (file->last_end != NULL)
-        interrupt_item(item, file->last_end);
+    if (file->has_last_failed)
+        interrupt_item(item, REASON_LAST_FAILED);
     pthread_mutex_unlock(&outbox->lock);
     if (file->interruption[0] == '\0') {
         error = spool_open_content(outbox->spool, item->number, O_RDONLY, &fd);

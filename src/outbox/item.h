@@ -177,7 +177,8 @@ struct open_file {
     unsigned int renewals;  /* times the content got a new file; older descriptors refer to the old file */
     char interruption[160]; /* why the content must not be sent, even if a write failed before the row became
                                ITEM_WRITING; "" without such a reason */
-    const char *last_end; /* why the content must not be sent unless another task closes it later; or NULL */
+    bool has_last_failed; /* the last task that closed the file failed, and had not written: the content must
+                             not be sent unless another task closes the file later */
     bool is_unseen;       /* the daemon could not see how a program that had the file open ended */
     GHashTable *wrote;    /* the processes that wrote the content; NULL before the first */
     unsigned int first_open; /* number of the opening through which the content was first written; 0: none */
