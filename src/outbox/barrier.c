@@ -7,8 +7,7 @@
 #include <string.h>
 
 #include "base/lock.h"
-#include "outbox/change.h"
-#include "outbox/send_queue.h"
+#include "outbox/outbox_private.h"
 #include "outbox/writer_fate.h"
 
 enum {

@@ -18,58 +18,6 @@ enum {
     SAVE_AGAIN_MS = 10 * 1000, /* from a failed save of a row to the next try */
 };
 
-/* ================================================================ the outbox in memory */
-
-int64_t outbox_monotonic_ms(const struct outbox *outbox)
-{
-    return clock_monotonic_ms(outbox->config.clock);
-}
-
-int64_t outbox_realtime_ms(const struct outbox *outbox)
-{
-    return clock_realtime_ms(outbox->config.clock);
-}
-
-bool outbox_trusts_keys(const struct outbox *outbox)
-{
-    struct mail_service *service = outbox->config.service;
-    struct service_capabilities capabilities;
-    if (!outbox->config.trusts_idempotency)
-        return false;
-    service->ops->get_capabilities(service, &capabilities);
-    return capabilities.idempotency_key != CAPABILITY_ABSENT;
-}
-
-bool outbox_is_being_written_locked(const struct outbox *outbox, uint64_t number)
-{
-    const struct item *attachment = item_table_get(&outbox->table, number);
-    return attachment != NULL && attachment->row.state == ITEM_WRITING;
-}
-
-void outbox_notify_path(struct outbox *outbox, enum event_kind kind, const char *path, const char *id,
-                        const char *error)
-{
-    const struct event_listener *listener = &outbox->config.events;
-    const struct event event = {
-        .time_ms = outbox_realtime_ms(outbox), .kind = kind, .path = path, .id = id, .error = error};
-    if (listener->notify != NULL)
-        listener->notify(listener->context, &event);
-}
-
-void outbox_notify(struct outbox *outbox, enum event_kind kind, enum outbox_folder folder, const char *name,
-                   const char *id, const char *error)
-{
-    static const char *const folders[OUTBOX_FOLDERS] = {
-        [OUTBOX_FOLDER_OUTBOX] = "outbox",
-        [OUTBOX_FOLDER_SENT] = "sent",
-        [OUTBOX_FOLDER_FAILED] = "failed",
-        [OUTBOX_FOLDER_ATTACHMENTS] = "attachments",
-    };
-    char path[512];
-    snprintf(path, sizeof(path), "%s/%s", folders[folder], name);
-    outbox_notify_path(outbox, kind, path, id, error);
-}
-
 /* ================================================================ claims */
 
 bool claim_would_wait_locked(struct item *item)

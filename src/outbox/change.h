@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * How items change: `struct outbox`, claims, and changes.
+ * How items change: claims, and changes.
  *
  * Model. A thread that wants to change an item *claims* the item first; one thread at a time has the claim.
  * The thread then makes a *change*: it copies the row, edits the copy, and commits it, alone or with changes
@@ -9,73 +9,16 @@
  * changed. A *forced* change records an event that cannot be undone (the service answered): if the disk
  * fails, the items in memory are updated all the same, and the row is saved again later.
  *
- * The caller of a `_locked` function holds outbox->lock, that of any other function does not. A function
- * waits for the disk if its comment says so. No thread waits for the disk, the network or another layer with
- * the lock held. docs/OUTBOX.md has the order of all locks.
+ * A function waits for the disk if its comment says so.
  */
 #ifndef INBOXFS_OUTBOX_CHANGE_H
 #define INBOXFS_OUTBOX_CHANGE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/cleanup.h"
-#include "base/wait.h"
-#include "outbox/item.h"
-#include "outbox/outbox.h"
-#include "outbox/send_queue.h"
-#include "outbox/spool.h"
-
-/* ================================================================ the outbox in memory */
-
-struct worker_threads;
-
-struct outbox {
-    struct outbox_config config;
-    struct spool *spool;
-    struct worker_threads *threads;
-
-    pthread_mutex_t lock;
-    pthread_cond_t changed;  /* an item changed, or its claim ended */
-    struct item_table table; /* protected by lock, like all below */
-    struct send_queue queue;
-    bool is_handing_in;      /* a worker is handing in messages; one worker at a time, to keep the order */
-    uint64_t failures;       /* number of failed items so far: shows a barrier which failures are later */
-    unsigned int unsaved;    /* number of items whose row on the disk is outdated */
-    int64_t save_again_ms;   /* monotonic; time of the next try to save the unsaved rows */
-    uint64_t last_position;  /* the greatest position of all items */
-    unsigned int events_due; /* settled items whose event is not published yet */
-    bool is_stopping;
-};
-
-int64_t outbox_monotonic_ms(const struct outbox *outbox);
-int64_t outbox_realtime_ms(const struct outbox *outbox);
-
-/* Returns true if a send of unknown outcome may be repeated with its key. Does not wait. */
-bool outbox_trusts_keys(const struct outbox *outbox);
-
-/* Returns true if the attachment of this number is still being written. */
-bool outbox_is_being_written_locked(const struct outbox *outbox, uint64_t number);
-
-/* Hands in the messages that are closed now, so that they bind an attachment before the caller changes,
- * renames or removes it. The caller has no claim. Waits for the disk and for the workers. */
-void outbox_hand_in_waiting(struct outbox *outbox);
-
-/* Waits for the release of a closed file, which the kernel reports after close(2) has returned. Waits 2 s at
- * most, for the program may have closed a duplicate. The caller has no claim. */
-void outbox_await_release(struct outbox *outbox, enum outbox_folder folder, const char *name);
-
-#define REASON_BUSY                                                                    \
-    "it is being sent, or may have been sent: it cannot be changed until its outcome " \
-    "is known"
-
-/* Publishes an event about the path of `name` in `folder`. The caller holds no lock. */
-void outbox_notify(struct outbox *outbox, enum event_kind kind, enum outbox_folder folder, const char *name,
-                   const char *id, const char *error);
-void outbox_notify_path(struct outbox *outbox, enum event_kind kind, const char *path, const char *id,
-                        const char *error);
+#include "outbox/outbox_private.h"
 
 /* ================================================================ claims */
 
@@ -101,8 +44,7 @@ struct change {
     const struct piece *pooled; /* a file that the pool now has, borrowed; or NULL */
     uint64_t awaits; /* in ITEM_WAITING, the number of the unfinished attachment (schedule.awaits); else 0 */
 
-    /* Makes, or moves in, the content of a new item after its row is saved and before it is shown; or NULL.
-     */
+    /* Makes, or moves in, a new item's content after its row is saved and before it is shown; or NULL. */
     int (*place)(void *context);
     void *context;
 

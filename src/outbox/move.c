@@ -71,8 +71,7 @@ static int claim_target_locked(struct renaming *renaming)
     return error;
 }
 
-/* Commits changes[0], unless `error` is set, together with the removal of the target. Releases both changes.
- */
+/* Commits changes[0], unless `error` is set, with the removal of the target. Releases both changes. */
 static int commit_replacing(const struct renaming *renaming, struct change *changes, int error)
 {
     struct outbox *outbox = renaming->outbox;

@@ -14,7 +14,6 @@
 #include "mail/reason.h"
 #include "outbox/change.h"
 #include "outbox/migration.h"
-#include "outbox/send_queue.h"
 
 DEFINE_CLEANUP_FREE(outbox)
 

@@ -17,7 +17,6 @@
 #include "outbox/accept.h"
 #include "outbox/change.h"
 #include "outbox/send.h"
-#include "outbox/send_queue.h"
 
 enum {
     AT_START = 4,      /* threads at the start; more start while all are busy */
