@@ -441,12 +441,6 @@ const struct node_ops item_ops = {
     .ignored_changes = TREE_SET_MODE | TREE_SET_UID | TREE_SET_GID,
     .set_attributes = set_item,
 };
-const struct node_ops settled_item_ops = {
-    .get = get_item,
-    .open = open_item,
-    .ignored_changes = TREE_SET_MODE | TREE_SET_UID | TREE_SET_GID,
-    .set_attributes = set_item,
-};
 const struct node_ops receipt_ops = {.get = get_item, .open = open_receipt};
 
 /* ---------------------------------------------------------------- names made and removed */

@@ -55,7 +55,7 @@
     KIND(RSYNC_FOLDER, rsync_folder)     /* .~tmp~/ in outbox/ or attachments/: as OUTBOX_FOLDER */         \
     KIND(SETTLED_FOLDER, settled_folder) /* sent/, failed/: enum outbox_folder */                           \
     KIND(ITEM, item)                     /* a file in outbox/ or attachments/: the outbox's number of it */ \
-    KIND(SETTLED_ITEM, settled_item)     /* in sent/, failed/: as ITEM, but another inode: the name in      \
+    KIND(SETTLED_ITEM, item)             /* in sent/, failed/: as ITEM, but another inode: the name in      \
                                             outbox/ stays valid for some seconds, and rename(2) between two \
                                             names of one inode does nothing */                              \
     KIND(RECEIPT, receipt)               /* NAME.receipt.json: as ITEM */                                   \

@@ -963,24 +963,6 @@ TEST_WITH(the_free_tier_sends_ten_emails_a_day, set_up_free, fixture_tear_down)
     assert_int_equal(10, count_of(fixture, "/api/v1/email/outbound"));
 }
 
-static int set_up_paid(void **state)
-{
-    return fixture_set_up_limited(state, 1000);
-}
-
-TEST_WITH(the_paid_tier_sends_a_thousand_emails_a_day, set_up_paid, fixture_tear_down)
-{
-    const struct fixture *fixture = *state;
-    free(create_inbox(fixture, ANN, NULL));
-    free(send_message(fixture, message_with_key(NULL)));
-    run_sql(fixture, "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 998)"
-                     " INSERT INTO outbound (id, inbox, message, date_ms, record)"
-                     " SELECT 'copy ' || i, inbox, message, date_ms, record FROM n, outbound");
-    free(send_message(fixture, message_with_key(NULL)));
-    assert_refused(fixture);
-    assert_int_equal(1000, count_of(fixture, "/api/v1/email/outbound?limit=2000"));
-}
-
 TEST_WITH(the_daily_limit_starts_anew_each_day, set_up_free, fixture_tear_down)
 {
     const struct fixture *fixture = *state;
