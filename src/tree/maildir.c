@@ -492,11 +492,9 @@ static int make_local_dir(struct tree *tree, const struct tree_caller *caller, u
     if (!S_ISDIR(what->mode) || !is_local(folder, name) || strcmp(name, notmuch_name) != 0)
         return -EPERM;
     int error = open_local_to_add(tree, folder, &dir);
-    if (error != 0)
-        return error;
-    if (mkdirat(dirfd(dir), name, what->mode & 0700) != 0)
-        return -errno;
-    return draft_lookup_in(tree, dirfd(dir), name, ret);
+    if (error == 0 && mkdirat(dirfd(dir), name, what->mode & 0700) != 0)
+        error = -errno;
+    return error != 0 ? error : draft_lookup_in(tree, dirfd(dir), name, ret);
 }
 
 static int create_local(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
@@ -549,18 +547,22 @@ static int mark_message(struct tree *tree, uint64_t folder, const char *name, ui
     return maildir_memory_mark(tree->maildir->memory, email.inbox, folder_of(new_folder), &to);
 }
 
+static int remove_local(struct tree *tree, uint64_t folder, const char *name, int flags)
+{
+    _cleanup_closedir_ DIR *dir = NULL;
+    int error = is_local(folder, name) ? open_local(tree, folder, false, &dir) : -EPERM;
+    return error == 0 && unlinkat(dirfd(dir), name, flags) != 0 ? -errno : error;
+}
+
+static int remove_local_dir(struct tree *tree, uint64_t folder, const char *name)
+{
+    return remove_local(tree, folder, name, AT_REMOVEDIR);
+}
+
 static int unlink_in_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
                              const char *name)
 {
-    _cleanup_closedir_ DIR *dir = NULL;
-    if (holds_messages(folder))
-        return remove_message(tree, folder, name);
-    if (!is_local(folder, name))
-        return -EPERM;
-    int error = open_local(tree, folder, false, &dir);
-    if (error == 0 && unlinkat(dirfd(dir), name, 0) != 0)
-        error = -errno;
-    return error;
+    return holds_messages(folder) ? remove_message(tree, folder, name) : remove_local(tree, folder, name, 0);
 }
 
 static int rename_local(struct tree *tree, uint64_t folder, const char *name, uint64_t new_folder,
@@ -572,9 +574,7 @@ static int rename_local(struct tree *tree, uint64_t folder, const char *name, ui
     if (error == 0)
         error = folder == new_folder ? open_local(tree, folder, false, &new_dir)
                                      : open_local_to_add(tree, new_folder, &new_dir);
-    if (error == 0 && renameat2(dirfd(dir), name, dirfd(new_dir), new_name, flags) != 0)
-        error = -errno;
-    return error;
+    return error == 0 && renameat2(dirfd(dir), name, dirfd(new_dir), new_name, flags) != 0 ? -errno : error;
 }
 
 static int rename_into_maildir(struct tree *tree, const struct tree_caller *caller, uint64_t folder,
@@ -694,6 +694,7 @@ const struct node_ops maildirs_ops = {
     .release_dir = release_maildir_dir,
     .create = create_local,
     .make = make_local_dir,
+    .remove_dir = remove_local_dir,
     .unlink = unlink_in_maildir,
     .rename = rename_into_maildir,
 };
@@ -707,6 +708,7 @@ const struct node_ops maildir_ops = {
     .release_dir = release_maildir_dir,
     .create = create_local,
     .make = make_local_dir,
+    .remove_dir = remove_local_dir,
     .unlink = unlink_in_maildir,
     .rename = rename_into_maildir,
 };

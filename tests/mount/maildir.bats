@@ -320,6 +320,9 @@ teardown() {
   equal "$(count "$MOUNT/maildir/$ALICE")" 3
   rm "$BOX/.mbsyncstate"
   missing "$BOX/.mbsyncstate"
+  expect ENOTEMPTY rmdir "$MOUNT/maildir/.notmuch"
+  rm -r "$MOUNT/maildir/.notmuch"
+  missing "$MOUNT/maildir/.notmuch"
 }
 
 @test "the number of a program's own files is bounded" {
