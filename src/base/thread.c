@@ -92,7 +92,7 @@ int worker_pool_submit(struct worker_pool *pool, struct worker_job *job)
         }
     }
     g_queue_push_tail(&pool->jobs, job);
-    pthread_cond_broadcast(&pool->changed);
+    pthread_cond_signal(&pool->changed);
     return 0;
 }
 
