@@ -262,6 +262,7 @@ struct new_text {
     bool is_signature;         /* the current line is within a signature */
     bool is_forward;           /* the current line is within a forwarded mail */
     bool is_wrapped;           /* skip_rests() has found the rest of a wrapped quoted line */
+    bool is_clearly_answer;    /* a first mail has what only answers have */
 };
 
 static struct text_line read_line(const struct new_text *reading, const char *at)
@@ -324,7 +325,6 @@ static enum attribution find_attribution(const struct new_text *reading, struct 
     for (unsigned int i = 0; i < lines && len + line.len < sizeof(joined); i++) {
         memcpy(joined + len, line.text, line.len);
         len += line.len;
-        joined[len++] = ' ';
         enum attribution found =
             (enum attribution)find_pattern(attribution_regex, (struct text_line){joined, len, NULL});
         bool is_of_quote = found == ATTRIBUTION_OF_QUOTE && i == 0;
@@ -337,6 +337,7 @@ static enum attribution find_attribution(const struct new_text *reading, struct 
         bool is_quote = is_quoted(line) && !has_open_bracket(joined, len);
         if (is_blank(line) || is_quote || find_pattern(beginning_regex, line) == 1)
             break;
+        joined[len++] = ' ';
     }
     return ATTRIBUTION_NONE;
 }
@@ -414,22 +415,6 @@ static enum history find_history(const struct new_text *reading, struct text_lin
     return is_header(kind) && is_header_block(reading, line) ? HISTORY_HEADERS : HISTORY_NONE;
 }
 
-/* Returns true if the text is clearly an answer. Quotes and headers alone do not make a text an answer, since
- * people write them in first mails. */
-static bool is_clearly_answer(const struct new_text *reading, const char *at)
-{
-    while (at != NULL) {
-        struct text_line line = read_line(reading, at);
-        enum line_kind kind = kind_of(line);
-        enum history history = find_history(reading, line, kind, &at);
-        if (kind == LINE_FORWARD)
-            return false;
-        if (history == HISTORY_ATTRIBUTION || history == HISTORY_MARKED)
-            return true;
-    }
-    return false;
-}
-
 /* Returns the position after a quoted line and its rests. Rests are the lines without a mark into which a
  * mail program wraps a quoted line. A line that may be new text is not skipped. The first rest begins with a
  * small letter; later ones may begin with any letter if another quoted line follows them. */
@@ -466,8 +451,12 @@ static const char *read_line_or_attribution(struct new_text *reading, const char
     const char *next = line.next;
     enum line_kind kind = kind_of(line);
     reading->is_forward = reading->is_forward || kind == LINE_FORWARD;
-    bool has_history = !reading->is_forward && reading->kind != NEW_TEXT_OF_FIRST;
-    enum history history = has_history ? find_history(reading, line, kind, &next) : HISTORY_NONE;
+    enum history history = reading->is_forward ? HISTORY_NONE : find_history(reading, line, kind, &next);
+    if (reading->kind == NEW_TEXT_OF_FIRST) {
+        /* People write quotes and headers in first mails, too. */
+        reading->is_clearly_answer = history == HISTORY_ATTRIBUTION || history == HISTORY_MARKED;
+        history = HISTORY_NONE;
+    }
     if (reading->kind == NEW_TEXT_OF_FORWARD)
         reading->is_forward = reading->is_forward || history != HISTORY_NONE;
     if (reading->is_forward) {
@@ -505,11 +494,13 @@ int new_text_append(struct strbuf *out, enum new_text_kind kind, const char *tex
     const char *at = text;
     if (len == 0)
         return out->error;
-    if (kind == NEW_TEXT_OF_FIRST && is_clearly_answer(&reading, text))
-        reading.kind = NEW_TEXT_OF_ANSWER;
     do {
         at = read_line_or_attribution(&reading, at);
-    } while (at != NULL && out->error == 0);
+    } while (at != NULL && out->error == 0 && !reading.is_clearly_answer);
+    if (reading.is_clearly_answer) {
+        strbuf_truncate(out, reading.begin);
+        return new_text_append(out, NEW_TEXT_OF_ANSWER, text, len);
+    }
     if (out->error == 0 && !reading.is_forward)
         leave_out(&reading, reading.end_without_device);
     if (out->len == reading.begin)
