@@ -128,6 +128,11 @@ static size_t line_end_len(const char *text, size_t len)
 static void append_readable(struct strbuf *out, const char *text, size_t len)
 {
     for (size_t i = 0; i < len;) {
+        size_t plain = json_plain_len(text + i, len - i);
+        strbuf_append(out, text + i, plain);
+        i += plain;
+        if (i == len)
+            break;
         const struct character character = character_at(text + i, len - i);
         size_t line_end = line_end_len(text + i, len - i);
         bool is_control = character.kind == CHARACTER_CONTROL && text[i] != '\t';
