@@ -165,10 +165,10 @@ TABLE
   for silence in '{"verbatim": "HTTP/1.1 200 OK\r\nContent-Ty", "stall": true}' \
     '{"verbatim": "HTTP/1.1 200 OK\r\nContent-Length: 1000\r\n\r\n[{", "stall": true}' \
     '{"verbatim": "", "stall": true}'; do
+    count=$(server_requests email | jq length) # before a list can fall silent, which may be the last for long
     for endpoint in email inbox upload send; do
       server_answers "$endpoint" "$silence"
     done
-    count=$(server_requests email | jq length)
     # To somebody else each time: mail to one recipient keeps its order, and so waits. One is sent, and the next ask for a
     # list first.
     send "silent$count" "silent$count@x.example"
