@@ -72,9 +72,11 @@ void change_begin(struct change *change, struct item *item, enum item_state stat
 
 static void unreserve_locked(struct outbox *outbox, struct change *change)
 {
-    if (change->reserved != OUTBOX_FOLDER_NONE)
-        item_table_unreserve(&outbox->table, change->reserved, change->next.name);
+    if (change->reserved == OUTBOX_FOLDER_NONE)
+        return;
+    item_table_unreserve(&outbox->table, change->reserved, change->next.name);
     change->reserved = OUTBOX_FOLDER_NONE;
+    pthread_cond_broadcast(&outbox->changed); /* a rename may wait for the name */
 }
 
 void change_release(struct outbox *outbox, struct change *change)
@@ -338,16 +340,20 @@ int change_commit(struct outbox *outbox, struct change *changes, size_t len)
     return 0;
 }
 
-/* If the row cannot be removed (full disk), removes the content: then the next start drops the row. */
+/* If the row cannot be removed (full disk), removes the content: then the next start drops the row. An item
+ * without content is removed also if the folder cannot be synced, which is an error all the same. */
 int change_remove(struct outbox *outbox, struct item *item)
 {
     struct change change;
     change_begin(&change, item, ITEM_GONE);
     int error = change_commit(outbox, &change, 1);
     if (error != 0) {
-        int left = spool_unlink_content(outbox->spool, item->number);
-        change.is_forced = left == 0 || left == -ENOENT;
+        struct stat status;
+        int unlinked = spool_unlink_content(outbox->spool, item->number);
+        change.is_forced = spool_stat_content(outbox->spool, item->number, &status) == -ENOENT;
         error = change_commit(outbox, &change, 1);
+        if (error == 0 && unlinked != -ENOENT)
+            error = unlinked;
     }
     change_release(outbox, &change);
     return error;
@@ -369,11 +375,17 @@ bool change_save_again(struct outbox *outbox)
     pthread_mutex_unlock(&outbox->lock);
     if (item == NULL)
         return false;
-    int error = spool_begin(outbox->spool, &turn);
+    struct row row;
+    row_copy(&item->row, &row);
+    int error = outbox_measure_receipt(outbox, &row); /* the disk may have failed to read the request */
+    error = error != 0 ? error : spool_begin(outbox->spool, &turn);
     if (error == 0)
-        error = spool_end(outbox->spool, turn, spool_save_row(turn, &item->row));
+        error = spool_end(outbox->spool, turn, spool_save_row(turn, &row));
+    size_t receipt_bytes = row.receipt_bytes;
+    row_release(&row);
     LOCK_GUARD(&outbox->lock);
     if (error == 0) {
+        item->row.receipt_bytes = receipt_bytes;
         mark_unsaved_locked(outbox, item, false);
         outbox->save_again_ms = 0; /* the disk works: save the next row at once */
     }

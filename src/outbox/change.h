@@ -67,7 +67,7 @@ void change_release(struct outbox *outbox, struct change *change);
 int change_commit(struct outbox *outbox, struct change *changes, size_t len);
 
 /* Removes a claimed item, whose content may be moved out already, and keeps the claim. Waits for the disk.
- * Returns 0; or the disk's error, with the item unchanged. */
+ * Returns 0; or the disk's error: the item is unchanged, or removed in a way that a power cut may undo. */
 int change_remove(struct outbox *outbox, struct item *item);
 
 /* Tries to save one unsaved row. Waits for the disk. Returns true if a row was saved. */

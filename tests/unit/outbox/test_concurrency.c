@@ -6,6 +6,7 @@
 
 #include <stdatomic.h>
 
+#include "base/lock.h"
 #include "base/thread.h"
 #include "outbox/change.h"
 #include "support/test.h"
@@ -278,4 +279,76 @@ FIXTURE_TEST(renames_that_wait_for_the_disk_do_not_wake_each_other)
         assert_int_equal(crowds[i].result, 0);
     }
     assert_int_equal(error, ETIMEDOUT);
+}
+
+/* ---------------------------------------------------------------- names that are given up */
+
+struct user {
+    struct fixture *fixture;
+    pthread_t thread;
+    atomic_int id; /* gettid(2); 0 before the thread runs */
+    int result;
+};
+
+static void *create_x(void *argument)
+{
+    struct user *user = argument;
+    struct outbox_handle *handle = NULL;
+    struct outbox_stat stat;
+    user->result = outbox_create(user->fixture->outbox, OUTBOX_FOLDER_OUTBOX, "x", 0, NULL, &handle, &stat);
+    return NULL;
+}
+
+static void *move_to_x(void *argument)
+{
+    struct user *user = argument;
+    user->id = gettid();
+    user->result = move_in(user->fixture, "draft", OUT, "x");
+    return NULL;
+}
+
+static bool is_taken(struct outbox *outbox, const char *name)
+{
+    LOCK_GUARD(&outbox->lock);
+    return item_table_is_taken(&outbox->table, OUTBOX_FOLDER_OUTBOX, name);
+}
+
+static bool is_asleep(pid_t id)
+{
+    char path[64];
+    char state = 'R';
+    snprintf(path, sizeof(path), "/proc/self/task/%d/stat", id);
+    FILE *file = fopen(path, "re");
+    if (file != NULL) {
+        assert_int_equal(fscanf(file, "%*d (%*[^)]) %c", &state), 1);
+        fclose(file);
+    }
+    return state == 'S';
+}
+
+/* A file is created whose content cannot be made, while a draft is to be moved to its name. */
+FIXTURE_TEST(a_rename_does_not_wait_for_a_name_that_was_given_up)
+{
+    struct fixture *fixture = *state;
+    struct outbox *outbox = fixture->outbox;
+    struct user creator = {.fixture = fixture};
+    struct user mover = {.fixture = fixture};
+    struct connection *turn;
+    int fd;
+    put_draft(fixture, "draft", MESSAGE);
+    uint64_t next = spool_take_number(outbox->spool) + 1;
+    assert_int_equal(spool_open_content(outbox->spool, next, O_RDWR | O_CREAT | O_EXCL, &fd), 0);
+    close(fd);
+    assert_int_equal(spool_begin(outbox->spool, &turn), 0);
+    assert_int_equal(thread_start(&creator.thread, "creator", create_x, &creator), 0);
+    while (!is_taken(outbox, "x"))
+        sched_yield();
+    assert_int_equal(thread_start(&mover.thread, "mover", move_to_x, &mover), 0);
+    while (mover.id == 0 || !is_asleep(mover.id))
+        sched_yield();
+    assert_int_equal(spool_end(outbox->spool, turn, 0), 0);
+    pthread_join(creator.thread, NULL);
+    assert_int_equal(creator.result, -EEXIST);
+    pthread_join(mover.thread, NULL);
+    assert_int_equal(mover.result, 0);
 }

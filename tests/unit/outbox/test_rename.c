@@ -220,6 +220,21 @@ FIXTURE_TEST(rm_cancels_a_waiting_message)
     assert_int_equal(fake_service_count_sent(fixture->fake, false), 0);
 }
 
+/* The row cannot be removed, so the content is. A message without content must not stay. */
+FIXTURE_TEST(rm_on_a_disk_that_cannot_sync_is_an_error_and_removes_the_message)
+{
+    struct fixture *fixture = *state;
+    fake_service_set_reachable(fixture->fake, false);
+    assert_int_equal(mail(fixture, "m.eml", MESSAGE), 0);
+    await_paused(fixture, true);
+    disk_fail_syncs("/spool", EIO);
+    assert_int_equal(outbox_unlink(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml"), -EIO);
+    disk_fail_syncs("/spool", 0);
+    assert_false(is_listed(fixture, OUT, "m.eml"));
+    fixture_reopen(fixture);
+    assert_false(is_listed(fixture, OUT, "m.eml"));
+}
+
 FIXTURE_TEST(a_temporary_file_that_is_renamed_into_place_is_sent)
 {
     struct fixture *fixture = *state;
