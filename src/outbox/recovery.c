@@ -101,6 +101,10 @@ static int drop_replaced(struct recovery *recovery)
         struct item *replaced = number == 0 ? NULL : item_table_get(&recovery->outbox->table, number);
         if (replaced == NULL)
             continue;
+        if (replaced->row.state == ITEM_SENDING) { /* its outcome is unknown, which the user is to know */
+            item_at(recovery, i - 1)->row.replaces = 0;
+            continue;
+        }
         g_ptr_array_remove(recovery->items, replaced);
         item_ref(replaced);
         error = change_remove(recovery->outbox, replaced);

@@ -290,7 +290,11 @@ static int read_row(sqlite3_stmt *statement, struct row *row)
     row->error = query_column_copy(statement, 22, NULL);
     row->receipt_bytes = (size_t)sqlite3_column_int64(statement, 23);
     row->replaces = (uint64_t)sqlite3_column_int64(statement, 24);
-    return item_state_from_name(query_column_text(statement, 3), &row->state);
+    int error = item_state_from_name(query_column_text(statement, 3), &row->state);
+    bool needs_sender = row->state == ITEM_QUEUED || row->state == ITEM_SENDING;
+    bool is_valid = item_state_folder(row->state, row->kind) != OUTBOX_FOLDER_NONE &&
+                    (!needs_sender || row->from != NULL);
+    return error == 0 && !is_valid ? -EBADMSG : error;
 }
 
 static int read_pieces(struct connection *reader, struct row *row)

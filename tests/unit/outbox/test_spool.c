@@ -7,6 +7,7 @@
 
 #include <inttypes.h>
 
+#include "outbox/change.h"
 #include "outbox/migration.h"
 #include "outbox/spool.h"
 #include "support/test.h"
@@ -295,6 +296,15 @@ static void say_that_it_replaces(struct spool *spool, uint64_t number, uint64_t 
     assert_int_equal(spool_end(spool, turn, error), 0);
 }
 
+static void set_column(struct spool *spool, uint64_t number, const char *assignment)
+{
+    char sql[200];
+    struct connection *turn;
+    snprintf(sql, sizeof(sql), "UPDATE item SET %s WHERE number = ?", assignment);
+    assert_int_equal(spool_begin(spool, &turn), 0);
+    assert_int_equal(spool_end(spool, turn, query_execute(turn, sql, "i", (int64_t)number)), 0);
+}
+
 /* The program ended while two drafts replaced waiting messages. */
 FIXTURE_TEST(replaced_messages_are_removed_at_the_next_start)
 {
@@ -321,6 +331,52 @@ FIXTURE_TEST(replaced_messages_are_removed_at_the_next_start)
     struct outbox_status status;
     outbox_get_status(fixture->outbox, &status);
     assert_int_equal(status.queued, 2);
+}
+
+/* The program ended when a draft had replaced a message of which the disk says that its request may have
+ * left. */
+FIXTURE_TEST(a_replaced_message_that_may_have_been_sent_stays)
+{
+    struct fixture *fixture = *state;
+    struct spool *spool = NULL;
+    char *reason = NULL;
+    fake_service_set_reachable(fixture->fake, false);
+    assert_int_equal(mail(fixture, "a.eml", MESSAGE), 0);
+    assert_int_equal(mail(fixture, "new a", MESSAGE), 0);
+    uint64_t replaced = number_of(fixture, OUT, "a.eml");
+    uint64_t number = number_of(fixture, OUT, "new a");
+    fixture_close(fixture);
+    assert_int_equal(spool_open(fixture->dir.fd, &spool, &reason), 0);
+    set_column(spool, replaced, "state = 'sending'");
+    say_that_it_replaces(spool, number, replaced, "a.eml");
+    spool_free(spool);
+    fixture_open(fixture);
+    assert_true(is_listed(fixture, FAILED, "a.eml"));
+    assert_true(shown_contains(fixture, FAILED, "a.eml.receipt.json", "unknown outcome"));
+    assert_int_equal(number_of(fixture, OUT, "a-2.eml"), number);
+}
+
+/* A disk that fails to read the request, when a message is sent, cannot measure the receipt. */
+FIXTURE_TEST(a_row_that_is_saved_again_has_the_size_of_its_receipt)
+{
+    struct fixture *fixture = *state;
+    struct outbox *outbox = fixture->outbox;
+    assert_int_equal(mail(fixture, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(fixture), 0);
+    pthread_mutex_lock(&outbox->lock);
+    struct item *item = item_table_find(&outbox->table, OUTBOX_FOLDER_SENT, "m.eml");
+    item->row.receipt_bytes = 0;
+    item->is_unsaved = true;
+    outbox->unsaved++;
+    pthread_mutex_unlock(&outbox->lock);
+    unsigned int unsaved;
+    do { /* or a worker saves it */
+        (void)change_save_again(outbox);
+        pthread_mutex_lock(&outbox->lock);
+        unsaved = outbox->unsaved;
+        pthread_mutex_unlock(&outbox->lock);
+    } while (unsaved > 0);
+    assert_true(shown_contains(fixture, SENT, "m.eml.receipt.json", "Hello"));
 }
 
 /* Some of the messages may have been sent, so all are shown and none is sent without its user. */
@@ -373,6 +429,29 @@ FIXTURE_TEST(a_damaged_database_is_refused_with_a_reason_and_left_unchanged)
     assert_true(is_there(fixture, content));
     assert_int_equal(unlinkat(fixture->dir.fd, "spool/outbox.sqlite3", 0), 0);
     fixture_open(fixture);
+}
+
+FIXTURE_TEST(a_database_with_a_row_that_cannot_be_is_refused_with_a_reason)
+{
+    static const char *const assignments[] = {"kind = 'attachment'", "sender = NULL", "state = 'uploading'"};
+    struct fixture *fixture = *state;
+    fake_service_set_reachable(fixture->fake, false);
+    assert_int_equal(mail(fixture, "m.eml", MESSAGE), 0);
+    uint64_t number = number_of(fixture, OUT, "m.eml");
+    fixture_close(fixture);
+    for (unsigned int i = 0; i < ARRAY_LEN(assignments); i++) {
+        struct spool *spool = NULL;
+        char *reason = NULL;
+        assert_int_equal(spool_open(fixture->dir.fd, &spool, &reason), 0);
+        set_column(spool, number, assignments[i]);
+        spool_free(spool);
+        expect_refused(fixture, -EBADMSG, "the spool cannot be read");
+        assert_int_equal(spool_open(fixture->dir.fd, &spool, &reason), 0);
+        set_column(spool, number, "kind = 'message', sender = '" ME "', state = 'queued'");
+        spool_free(spool);
+    }
+    fixture_open(fixture);
+    assert_true(is_listed(fixture, OUT, "m.eml"));
 }
 
 FIXTURE_TEST(a_spool_of_another_version_is_refused)
