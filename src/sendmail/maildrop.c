@@ -11,6 +11,7 @@
 #include <glib.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sysexits.h>
@@ -211,6 +212,7 @@ int maildrop_send_all(const struct invocation *invocation)
     struct queue_run run = {invocation, folder, failed, -1, 0};
     if (folder < 0 || fstat(folder, &status) != 0 || status.st_uid != geteuid())
         return EX_OK;
+    (void)flock(folder, LOCK_EX); /* two runs at once would send a message twice */
     int count = scandirat(folder, ".", &entries, NULL, alphasort);
     bool is_empty = count >= 0;
     for (int i = 0; i < count; i++) {

@@ -196,6 +196,21 @@ END
   equal "$(api GET /email/outbound | jq length)" 1
 }
 
+@test "a -q waits until another -q is through, so that no message is sent twice" {
+  on_a_machine <<'END'
+printf 'Subject: once\n\nThe text.\n' | user 1234 inboxfs-sendmail root
+exec {other}<"$MAILDROP"
+flock "$other"
+inboxfs-sendmail -q {other}<&- &
+until grep -q "^.*-> FLOCK .* $! " /proc/locks; do kill -0 $!; done
+[ "$(files "$MAILDROP")" = 1 ]
+flock -u "$other"
+wait $!
+[ "$(files "$MAILDROP")" = 0 ]
+END
+  has_received "$BOB" once
+}
+
 @test "the incomplete file of a killed writer is not sent, and is removed after an hour" {
   on_a_machine <<'END'
 mkfifo /var/spool/pipe
