@@ -18,7 +18,8 @@
  * ITEM_QUEUED or ITEM_UPLOADING. An empty file and a never-sent name are not checked and stay ITEM_WAITING. A
  * message also stays ITEM_WAITING if an attachment that it names is still being written (sets
  * change->awaits). Waits for the disk, and some seconds for the service if the sender is no known inbox.
- * Returns 0; -ENOMEM; or an errno of the filesystem contract with its text (the caller frees *ret_reason). */
+ * Returns 0; the disk's error; or an errno of the filesystem contract with its text (the caller frees
+ * *ret_reason). */
 int accept_check(struct outbox *outbox, struct item *item, const char *name, const char *bytes, size_t len,
                  struct change *ret, char **ret_reason);
 
