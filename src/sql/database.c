@@ -151,15 +151,16 @@ static int open_connection(struct database *database, const char *pragma, struct
     int error = query_error_on(*db, result);
     if (error == 0) {
         sqlite3_busy_timeout(*db, BUSY_MS);
+        if (format->pragmas != NULL)
+            error = query_script(*db, format->pragmas);
+    }
+    if (error == 0)
         error = query_script(
             *db, "PRAGMA journal_mode = WAL; PRAGMA foreign_keys = ON; PRAGMA trusted_schema = OFF;"
                  "PRAGMA cell_size_check = ON; PRAGMA journal_size_limit = 4194304");
-    }
     if (error == 0)
         error = query_script(*db, format->is_expendable ? "PRAGMA synchronous = NORMAL"
                                                         : "PRAGMA synchronous = FULL");
-    if (error == 0 && format->pragmas != NULL)
-        error = query_script(*db, format->pragmas);
     if (error == 0)
         error = query_script(*db, pragma);
     if (error != 0) {

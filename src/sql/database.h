@@ -46,7 +46,7 @@ struct database_format {
     const char *name; /* name of the file */
     const struct database_step *steps;
     size_t steps_len;
-    const char *pragmas; /* statements that are run on each new connection; or NULL */
+    const char *pragmas; /* run on each new connection, before SQLite makes the file; or NULL */
     bool is_expendable;
 };
 

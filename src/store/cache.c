@@ -44,7 +44,7 @@ static const struct database_format format = {
     .steps = steps,
     .steps_len = ARRAY_LEN(steps),
     /* The write-ahead log may grow to 64 MB, so that a long list is checkpointed rarely. */
-    .pragmas = "PRAGMA wal_autocheckpoint = 16384; PRAGMA cache_size = -4096",
+    .pragmas = "PRAGMA page_size = 8192; PRAGMA wal_autocheckpoint = 8192; PRAGMA cache_size = -4096",
     .is_expendable = true,
 };
 

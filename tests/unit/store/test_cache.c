@@ -26,7 +26,7 @@ enum {
     CACHE_MAX_BYTES = 64 << 20,
     STEP_BYTES = 509,
     FLIP_STEP_BYTES = 1021,
-    PAGE_BYTES = 4096,
+    PAGE_BYTES = 8192,
     MANY_EMAILS = 600,
 };
 
