@@ -160,7 +160,6 @@ struct schedule {
     GList link;     /* the item's place in `list` */
     int64_t due_ms; /* monotonic; the end of a waiting item's quiet time, else the time of the next attempt */
     uint64_t awaits;    /* number of the unfinished attachment for which the item waits; 0: none */
-    uint64_t probe;     /* number of the item's last try if it was made alone (struct suspension); else 0 */
     bool must_ask_list; /* a list must succeed before the item is sent; constant during a try */
     struct backoff backoff;
 };

@@ -171,19 +171,16 @@ static void wake_suspension(struct suspension *suspension)
 static bool begin_try(struct send_queue *queue, struct item *item, int64_t now_ms, int64_t *ret_until_ms)
 {
     struct suspension *suspension = &queue->suspensions[item->row.kind];
-    struct schedule *schedule = &item->schedule;
     bool is_suspended = suspension->reason != SUSPENSION_NONE;
-    schedule->probe = 0;
-    schedule->must_ask_list = false;
+    item->schedule.must_ask_list = false;
     if (!is_suspended && (item->row.kind == ITEM_ATTACHMENT || now_ms < suspension->rested_ms))
         return true;
     if (now_ms < suspension->until_ms) {
         *ret_until_ms = MIN(*ret_until_ms, suspension->until_ms);
         return false;
     }
-    schedule->must_ask_list = suspension->is_probing || suspension->reason == SUSPENSION_DOUBTFUL;
-    schedule->probe = ++suspension->probe;
-    suspension->is_probing = true;
+    item->schedule.must_ask_list = suspension->probe != NULL || suspension->reason == SUSPENSION_DOUBTFUL;
+    suspension->probe = item;
     suspension->until_ms = now_ms + (is_suspended ? TRY_MS : ALONE_MS);
     return true;
 }
@@ -192,7 +189,7 @@ static void end_suspension(struct send_queue *queue, struct suspension *suspensi
 {
     wake_suspension(suspension);
     suspension->reason = SUSPENSION_NONE;
-    suspension->is_probing = false;
+    suspension->probe = NULL;
     suspension->rested_ms = get_now_ms(queue) + REST_MS;
     suspension->error[0] = '\0';
 }
@@ -203,7 +200,7 @@ static void begin_suspension(struct send_queue *queue, struct suspension *suspen
 {
     int64_t now_ms = get_now_ms(queue);
     bool is_new_failure =
-        suspension->reason == SUSPENSION_NONE || suspension->is_probing || now_ms >= suspension->until_ms;
+        suspension->reason == SUSPENSION_NONE || suspension->probe != NULL || now_ms >= suspension->until_ms;
     int64_t wait_ms = UNAUTHORIZED_MS;
     if (reason != SUSPENSION_UNAUTHORIZED)
         wait_ms = is_new_failure ? backoff_next_ms(&suspension->backoff) : 0;
@@ -211,7 +208,7 @@ static void begin_suspension(struct send_queue *queue, struct suspension *suspen
     if (is_new_failure || now_ms + wait_ms > suspension->until_ms)
         suspension->until_ms = now_ms + wait_ms;
     suspension->reason = reason;
-    suspension->is_probing = false;
+    suspension->probe = NULL;
     snprintf(suspension->error, sizeof(suspension->error), "%s",
              result->detail == NULL ? "" : result->detail);
 }
@@ -261,9 +258,9 @@ void send_queue_end_try(struct send_queue *queue, struct item *item)
 {
     struct suspension *suspension = &queue->suspensions[item->row.kind];
     queue->tries[item->row.kind]--;
-    if (suspension->probe != item->schedule.probe || !suspension->is_probing)
+    if (suspension->probe != item)
         return;
-    suspension->is_probing = false;
+    suspension->probe = NULL;
     suspension->until_ms = 0;
     pthread_cond_broadcast(&queue->work_arrived);
 }
@@ -308,7 +305,7 @@ enum suspension_reason send_queue_report(struct send_queue *queue, struct item *
         send_queue_put_off(queue, item, result->retry_after_ms);
     if (result->error == EINTR)
         return reason;
-    if (suspension->reason != SUSPENSION_NONE || suspension->is_probing)
+    if (suspension->reason != SUSPENSION_NONE || suspension->probe != NULL)
         pthread_cond_broadcast(&queue->work_arrived);
     if (reason == SUSPENSION_NONE)
         end_suspension(queue, suspension);
@@ -350,7 +347,7 @@ static int64_t get_due_ms(const struct send_queue *queue, const struct item *ite
 {
     const struct suspension *suspension = &queue->suspensions[item->row.kind];
     bool is_suspended = item->schedule.list != &queue->waiting && suspension->reason != SUSPENSION_NONE &&
-                        !suspension->is_probing;
+                        suspension->probe == NULL;
     return MAX(item->schedule.due_ms, is_suspended ? suspension->until_ms : 0);
 }
 
@@ -361,7 +358,7 @@ bool send_queue_has_to_wait(const struct send_queue *queue, const struct item *i
         return false;
     if (get_due_ms(queue, item) > get_now_ms(queue))
         return true;
-    bool is_probing = suspension->reason != SUSPENSION_NONE && suspension->is_probing;
+    bool is_probing = suspension->reason != SUSPENSION_NONE && suspension->probe != NULL;
     return item->schedule.list != &queue->waiting &&
            (is_probing || is_quota_used_up(queue, item->row.kind, 0));
 }

@@ -49,10 +49,9 @@ enum suspension_reason {
 
 struct suspension {
     enum suspension_reason reason;
-    int64_t until_ms;  /* when the next try may begin, even during another try */
-    bool is_probing;   /* the try `probe` is under way, and its answer is not reported yet */
-    uint64_t probe;    /* number of the last try that was made alone */
-    int64_t rested_ms; /* of messages: when a rest begins, after which one is tried alone */
+    int64_t until_ms;         /* when the next try may begin, even during another try */
+    const struct item *probe; /* the item that is tried alone, until an answer is reported; or NULL */
+    int64_t rested_ms;        /* of messages: when a rest begins, after which one is tried alone */
     struct backoff backoff;
     char error[256]; /* text of the last failure, "" after a success */
 };
