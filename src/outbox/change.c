@@ -241,9 +241,9 @@ static void remove_item_locked(struct outbox *outbox, struct change *change)
     hide_locked(outbox, item);
     if (item->row.kind == ITEM_ATTACHMENT)
         end_awaiting_locked(outbox, item);
-    send_queue_remove(item);
     mark_unsaved_locked(outbox, item, false);
     item->row.state = ITEM_GONE;
+    send_queue_place(&outbox->queue, item);
     item_table_remove(&outbox->table, item);
     item_unref(item);
 }

@@ -10,7 +10,7 @@
 enum {
     DAY_MS = 24 * 3600 * 1000,
     MIDNIGHT_CHECK_MS = 60 * 1000, /* interval of checks for the next day, because the clock may be set */
-    UNAUTHORIZED_MS = 60 * 1000,   /* the user may replace the key at any time */
+    UNAUTHORIZED_MS = 60 * 1000, /* the user may replace the key at any time */
     REST_MS = 500,       /* from an answer to a rest; a worker that has more messages sends the next sooner */
     ALONE_MS = 2 * 1000, /* after a rest the first message goes alone: how long others wait for it */
     TRY_MS = 40 * 1000,  /* likewise in a suspension; a stalled request ends sooner, a slow upload may not */
@@ -48,13 +48,6 @@ static void insert_in_list(GQueue *list, struct item *item)
     g_queue_insert_after_link(list, before, &item->schedule.link);
 }
 
-void send_queue_remove(struct item *item)
-{
-    if (item->schedule.list != NULL)
-        g_queue_unlink(item->schedule.list, &item->schedule.link);
-    item->schedule.list = NULL;
-}
-
 /* Returns true if the item is handed in after a quiet time: a closed message that is not empty, was not
  * interrupted, and has a name that is sent. */
 static bool is_to_be_handed_in(const struct item *item)
@@ -65,8 +58,10 @@ static bool is_to_be_handed_in(const struct item *item)
 
 void send_queue_place(struct send_queue *queue, struct item *item)
 {
-    const GQueue *from = item->schedule.list;
-    send_queue_remove(item);
+    GQueue *from = item->schedule.list;
+    if (from != NULL)
+        g_queue_unlink(from, &item->schedule.link);
+    item->schedule.list = NULL;
     if (is_to_be_handed_in(item))
         insert_in_list(&queue->waiting, item);
     else if (item_states[item->row.state].is_unsettled)
@@ -75,7 +70,6 @@ void send_queue_place(struct send_queue *queue, struct item *item)
         send_queue_make_due(queue, item);
     if (item->schedule.list == &queue->waiting && from != &queue->waiting)
         send_queue_touch(queue, item);
-    pthread_cond_broadcast(&queue->work_arrived);
 }
 
 void send_queue_touch(struct send_queue *queue, struct item *item)

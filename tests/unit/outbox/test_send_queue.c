@@ -61,6 +61,12 @@ static void add_item(struct fixture *fixture, int index, enum item_kind kind, co
     send_queue_place(&fixture->queue, item);
 }
 
+static void remove_item(struct fixture *fixture, struct item *item)
+{
+    item->row.state = ITEM_GONE;
+    send_queue_place(&fixture->queue, item);
+}
+
 static void add_uploads(struct fixture *fixture)
 {
     for (int i = 0; i < ITEMS; i++)
@@ -133,7 +139,7 @@ QUEUE_TEST(the_queue_is_in_order_of_position)
         for (guint j = 0; j < ITEMS; j++)
             assert_ptr_equal(g_queue_peek_nth(list, j), &fixture->items[(j + 1) % ITEMS]);
         for (int j = 0; j < ITEMS; j++)
-            send_queue_remove(&fixture->items[j]);
+            remove_item(fixture, &fixture->items[j]);
         assert_int_equal(list->length, 0);
     }
 }
@@ -149,8 +155,8 @@ QUEUE_TEST(messages_of_a_sequence_are_sent_one_at_a_time_in_order)
         assert_ptr_equal(begin(fixture, ITEM_MESSAGE), &fixture->items[turns[i]]);
         if (i == 1) {
             assert_null(begin(fixture, ITEM_MESSAGE));
-            send_queue_remove(&fixture->items[0]);
-            send_queue_remove(&fixture->items[2]);
+            remove_item(fixture, &fixture->items[0]);
+            remove_item(fixture, &fixture->items[2]);
         }
     }
     assert_null(begin(fixture, ITEM_MESSAGE));
@@ -169,7 +175,7 @@ QUEUE_TEST(an_item_that_was_put_off_goes_after_the_others_and_not_before_its_tim
         struct item *item = begin(fixture, ITEM_ATTACHMENT);
         assert_ptr_equal(item, &fixture->items[i]);
         end_with(fixture, item, 200, -1);
-        send_queue_remove(item);
+        remove_item(fixture, item);
     }
     advance(fixture, HOUR_MS - 1);
     assert_null(begin(fixture, ITEM_ATTACHMENT));
@@ -335,7 +341,7 @@ QUEUE_TEST(waking_ends_the_suspension_of_a_kind_without_items)
     struct fixture *fixture = *state;
     add_item(fixture, 0, ITEM_ATTACHMENT, "");
     end_with(fixture, begin(fixture, ITEM_ATTACHMENT), 503, HOUR_MS);
-    send_queue_remove(&fixture->items[0]);
+    remove_item(fixture, &fixture->items[0]);
     send_queue_wake_all(&fixture->queue);
     add_item(fixture, 1, ITEM_ATTACHMENT, "");
     assert_ptr_equal(begin(fixture, ITEM_ATTACHMENT), &fixture->items[1]);

@@ -550,6 +550,22 @@ FIXTURE_TEST(a_repeated_message_counts_once_towards_the_daily_limit)
     assert_int_equal(status.sent_today, 1);
 }
 
+FIXTURE_TEST(the_removal_of_a_message_lets_the_next_one_to_its_recipients_go)
+{
+    struct fixture *fixture = *state;
+    fixture->config.trusts_idempotency = true;
+    fixture_reopen(fixture);
+    fake_service_push(fixture->fake, FAKE_SEND,
+                      (struct fake_outcome){.outcome = SERVICE_UNKNOWN, .http_status = 502});
+    assert_int_equal(mail(fixture, "m.eml", MESSAGE), 0);
+    assert_int_equal(settle(fixture), -EAGAIN);
+    assert_int_equal(mail(fixture, "n.eml", MESSAGE "and more\n"), 0);
+    fake_clock_await_waiters(&fixture->clock, 4); /* all workers */
+    assert_int_equal(sends(fixture), 1);
+    assert_int_equal(outbox_unlink(fixture->outbox, OUTBOX_FOLDER_OUTBOX, "m.eml"), 0);
+    await_event(fixture, EVENT_SENT, "sent/n.eml");
+}
+
 FIXTURE_TEST(a_second_hand_in_begins_with_the_shortest_backoff)
 {
     struct fixture *fixture = *state;
