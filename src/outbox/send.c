@@ -111,7 +111,7 @@ static void settle_not_sent(struct attempt *attempt, bool fails, int http_status
 static void requeue_after_local_failure(struct attempt *attempt, int error)
 {
     pthread_mutex_lock(&attempt->outbox->lock);
-    send_queue_put_off(&attempt->outbox->queue, attempt->item, 0);
+    send_queue_put_off(&attempt->outbox->queue, attempt->item);
     pthread_mutex_unlock(&attempt->outbox->lock);
     settle_not_sent(attempt, false, 0, strerror(-error));
 }

@@ -10,6 +10,7 @@
 enum {
     DAY_MS = 24 * 3600 * 1000,
     MIDNIGHT_CHECK_MS = 60 * 1000, /* interval of checks for the next day, because the clock may be set */
+    DISK_FAILURE_MS = 10 * 1000,
     UNAUTHORIZED_MS = 60 * 1000, /* the user may replace the key at any time */
     REST_MS = 500,       /* from an answer to a rest; a worker that has more messages sends the next sooner */
     ALONE_MS = 2 * 1000, /* after a rest the first message goes alone: how long others wait for it */
@@ -259,10 +260,9 @@ void send_queue_end_try(struct send_queue *queue, struct item *item)
     pthread_cond_broadcast(&queue->work_arrived);
 }
 
-void send_queue_put_off(struct send_queue *queue, struct item *item, int64_t wait_ms)
+void send_queue_put_off(struct send_queue *queue, struct item *item)
 {
-    int64_t backoff_ms = backoff_next_ms(&item->schedule.backoff);
-    item->schedule.due_ms = get_now_ms(queue) + MAX(backoff_ms, wait_ms);
+    item->schedule.due_ms = get_now_ms(queue) + DISK_FAILURE_MS;
 }
 
 /* Returns SUSPENSION_NONE if the service works, even if it refused this item. */
@@ -295,8 +295,10 @@ enum suspension_reason send_queue_report(struct send_queue *queue, struct item *
 {
     struct suspension *suspension = &queue->suspensions[item->row.kind];
     enum suspension_reason reason = find_reason(result, answer);
-    if (answer != ANSWER_TO_LIST && is_put_off(result))
-        send_queue_put_off(queue, item, result->retry_after_ms);
+    if (answer != ANSWER_TO_LIST && is_put_off(result)) {
+        int64_t backoff_ms = backoff_next_ms(&item->schedule.backoff);
+        item->schedule.due_ms = get_now_ms(queue) + MAX(backoff_ms, result->retry_after_ms);
+    }
     if (result->error == EINTR)
         return reason;
     if (suspension->reason != SUSPENSION_NONE || suspension->probe != NULL)

@@ -7,8 +7,8 @@
  * *sequence*, and are sent one at a time, in order. A worker begins a *try* of the next item, reports the
  * answers, and ends the try. The next try of an item is due when two times have passed:
  *
- * - its own, schedule.due_ms: after a 429 or 503, an unknown outcome, or a failure of the disk, the item is
- *   put off. Items that were not put off go first;
+ * - its own, schedule.due_ms: after a 429, a 503 or an unknown outcome the item is put off. Items that
+ *   were not put off go first;
  * - that of its kind, until_ms of the *suspension*: the service does not answer, is busy (429, 503) or
  *   refuses the key, or another server answers in its place. Then one item is tried.
  *
@@ -115,8 +115,8 @@ enum suspension_reason send_queue_report(struct send_queue *queue, struct item *
                                          const struct service_result *result, enum answer answer);
 /* Reports that a list succeeded: other messages need not wait for the try of one alone. */
 void send_queue_end_rest(struct send_queue *queue);
-/* Puts the item's hand-in or try off for its backoff, and at least for `wait_ms` (Retry-After; -1: none). */
-void send_queue_put_off(struct send_queue *queue, struct item *item, int64_t wait_ms);
+/* Puts the item's hand-in or try off for 10 s, after a failure of the disk. */
+void send_queue_put_off(struct send_queue *queue, struct item *item);
 
 /* Ends the item's own time and backoff. */
 void send_queue_make_due(struct send_queue *queue, struct item *item);

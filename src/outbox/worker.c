@@ -86,7 +86,7 @@ static void put_off_hand_in(struct outbox *outbox, struct item *item, int error)
 {
     log_warning("outbox/%s cannot be handed in now (%s); trying again", item->row.name, strerror(-error));
     LOCK_GUARD(&outbox->lock);
-    send_queue_put_off(&outbox->queue, item, 0);
+    send_queue_put_off(&outbox->queue, item);
 }
 
 /* Checks a waiting message. Returns true if it passed and the caller is to commit *ret_change; false if the
