@@ -547,10 +547,10 @@ static int daemon_run(const struct options *options)
 {
     struct daemon daemon = {.options = options, .failure_status = EXIT_FAILURE};
     int ready_fd = -1;
-    /* A large file gets a mapping of its own, whose memory returns to the kernel when it is freed. Less stays
-     * for the next request, since zlib and libcurl need a few hundred kB each time. */
+    /* The memory of a large file returns to the kernel; what zlib and libcurl need stays, in few arenas. */
     mallopt(M_MMAP_THRESHOLD, LARGE_BLOCK_BYTES);
     mallopt(M_TRIM_THRESHOLD, LARGE_BLOCK_BYTES);
+    mallopt(M_ARENA_MAX, 4);
     int error = mountpoint_prepare(options->mountpoint);
     if (error != 0)
         return EXIT_FAILURE;
