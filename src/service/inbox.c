@@ -125,7 +125,9 @@ static bool has_blocked_author(const json_t *blocked, const json_t *authors)
     json_array_foreach (authors, i, author) {
         const char *address = json_string_value(json_object_get(author, "address"));
         const char *bracket = strrchr(address, '<');
-        if (rule_matches(blocked, bracket != NULL ? bracket + 1 : address))
+        const char *bare = bracket != NULL ? bracket + 1 : address;
+        g_autofree char *closed = g_strndup(bare, strcspn(bare, ">"));
+        if (rule_matches(blocked, closed))
             return true;
     }
     return false;

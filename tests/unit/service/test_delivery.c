@@ -594,6 +594,7 @@ TEST_WITH(inbox_rules_apply_to_delivered_mail, fixture_set_up, fixture_tear_down
     } cases[] = {
         {"From: x@spam.example\nTo: " BOB "\n", "blocked_from_address"},
         {"From: X <x@spam.example\nTo: " BOB "\n", "blocked_from_address"},
+        {"From: X <x@spam.example> and more\nTo: " BOB "\n", "blocked_from_address"},
         {"From: x@x.example\nFrom: x@spam.example\nTo: " BOB "\n", "blocked_from_address"},
         {"From: x@x.example, Y <y@spam.example>\nTo: " BOB "\n", "blocked_from_address"},
         {"From: x@x.example\nCc: " BOB "\n", "not_allowed_cc_address"},
