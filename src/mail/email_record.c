@@ -53,8 +53,8 @@ struct record_reading {
     unsigned int depth;
     struct json_writer writer; /* writes to `fields` */
     struct strbuf fields;
-    json_t *known;       /* object with those known_fields whose is_read is true */
-    struct field *table; /* room for EMAIL_RECORD_MAX_FIELDS */
+    json_t *known[ARRAY_LEN(known_fields)]; /* values of those whose is_read is true; owned */
+    struct field *table;                    /* room for EMAIL_RECORD_MAX_FIELDS */
     size_t count;
 };
 
@@ -218,6 +218,17 @@ static bool is_duplicate_key(const struct record_reading *reading, const struct 
     return false;
 }
 
+/* Returns the index in known_fields, or ARRAY_LEN(known_fields). */
+static size_t find_known(const char *key, size_t len)
+{
+    size_t i = 0;
+    while (i < ARRAY_LEN(known_fields) &&
+           (known_fields[i].key[0] != key[0] || strncmp(known_fields[i].key, key, len) != 0 ||
+            known_fields[i].key[len] != '\0'))
+        i++;
+    return i;
+}
+
 static int read_field(struct record_reading *reading)
 {
     struct field *field = &reading->table[reading->count];
@@ -232,11 +243,7 @@ static int read_field(struct record_reading *reading)
     field->key_len = reading->fields.len - field->start - KEY_START - KEY_REST;
     if (is_duplicate_key(reading, field))
         return -EEXIST;
-    const char *key = key_of(reading, field);
-    size_t known = 0;
-    while (known < ARRAY_LEN(known_fields) && (strncmp(known_fields[known].key, key, field->key_len) != 0 ||
-                                               known_fields[known].key[field->key_len] != '\0'))
-        known++;
+    size_t known = find_known(key_of(reading, field), field->key_len);
     field->known = known;
     skip_blanks(reading);
     const char *value = reading->at;
@@ -247,19 +254,16 @@ static int read_field(struct record_reading *reading)
     reading->count++;
     if (known == ARRAY_LEN(known_fields) || !known_fields[known].is_read)
         return 0;
-    json_t *kept = NULL;
+    json_t **kept = &reading->known[known];
     size_t len = (size_t)(reading->at - value);
     if (is_plain_string(value, len))
-        kept = json_stringn_nocheck(value + 1, len - 2);
+        *kept = json_stringn_nocheck(value + 1, len - 2);
     else
-        error = json_value_read(value, len, JSON_DECODE_ANY, &kept);
-    if (error == -EBADMSG) { /* a number that jansson cannot represent stands as its text */
-        kept = json_stringn_nocheck(value, len);
-        error = 0;
-    }
-    if (error == 0)
-        json_object_set_new_nocheck(reading->known, known_fields[known].key, kept);
-    return error;
+        error = json_value_read(value, len, JSON_DECODE_ANY, kept);
+    if (error != -EBADMSG)
+        return error;
+    *kept = json_stringn_nocheck(value, len); /* a number that jansson cannot represent stands as its text */
+    return 0;
 }
 
 static int read_fields(struct record_reading *reading)
@@ -306,11 +310,16 @@ static int write_json(const struct record_reading *reading, struct strbuf *texts
 
 /* ---------------------------------------------------------------- the known fields */
 
-static bool is_quarantined(const json_t *object)
+static const json_t *get_known(const struct record_reading *reading, const char *key)
 {
-    const char *status = json_string_value(json_object_get(object, "status"));
+    return reading->known[find_known(key, strlen(key))];
+}
+
+static bool is_quarantined(const struct record_reading *reading)
+{
+    const char *status = json_string_value(get_known(reading, "status"));
     return status != NULL && strcmp(status, "valid") != 0 &&
-           !json_is_true(json_object_get(object, "user_mark_status"));
+           !json_is_true(get_known(reading, "user_mark_status"));
 }
 
 static char *make_key(const char *json, size_t len)
@@ -340,15 +349,14 @@ static int read_record(struct record_reading *reading, size_t len, struct email_
         error = write_json(reading, &texts, record);
     if (error != 0)
         return error;
-    const char *date = json_string_value(json_object_get(reading->known, "date"));
+    const char *date = json_string_value(get_known(reading, "date"));
     record->has_date = date != NULL && date_parse(date, &record->date_ms) == 0;
-    record->is_quarantined = is_quarantined(reading->known);
-    const json_t *known = reading->known;
-    _cleanup_free_ char *inbox_id = json_value_read_id(json_object_get(known, "inbox_id"));
-    _cleanup_free_ char *key = json_value_read_id(json_object_get(known, "id"));
+    record->is_quarantined = is_quarantined(reading);
+    _cleanup_free_ char *inbox_id = json_value_read_id(get_known(reading, "inbox_id"));
+    _cleanup_free_ char *key = json_value_read_id(get_known(reading, "id"));
     if (key == NULL)
         key = make_key(texts.data, record->json_len);
-    const char *subject = json_string_value(json_object_get(known, "subject"));
+    const char *subject = json_string_value(get_known(reading, "subject"));
     _cleanup_free_ char *stem = file_name_stem(record->has_date, record->date_ms, subject, key);
     size_t key_at = append_text(&texts, key);
     size_t stem_at = append_text(&texts, stem);
@@ -374,12 +382,12 @@ int email_record_from_text(const char *text, size_t len, struct email_record *re
         .end = text + len,
         .writer = {.out = &reading.fields, .indent = 2, .depth = 1}, /* a comma begins each field */
         .fields = STRBUF_INIT(2 * EMAIL_RECORD_MAX_BYTES),
-        .known = json_object(),
         .table = table,
     };
     int error = read_record(&reading, len, &record);
     strbuf_release(&reading.fields);
-    json_decref(reading.known);
+    for (size_t i = 0; i < ARRAY_LEN(reading.known); i++)
+        json_decref(reading.known[i]);
     if (error == 0)
         *ret_record = record;
     return error;
