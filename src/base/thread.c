@@ -2,9 +2,11 @@
 #include "base/thread.h"
 
 #include <glib.h>
+#include <semaphore.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include "base/clock.h"
 #include "base/lock.h"
@@ -17,11 +19,12 @@ struct worker_pool {
     const char *name;
     unsigned int max_threads;
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a job arrived, a thread ended, or the pool ends */
+    pthread_cond_t thread_ended;
+    sem_t wanted; /* one for each job in the queue, and for each thread that is to end. It wakes one thread; a
+                     signal of a condition could be lost (glibc bug 25847) */
     GQueue jobs; /* queue of struct worker_job that no thread runs yet; protected by `lock`, like all below */
     unsigned int threads;
     unsigned int idle; /* number of threads without a job */
-    bool ending;
 };
 
 int thread_start(pthread_t *ret_thread, const char *name, void *(*function)(void *), void *argument)
@@ -44,22 +47,24 @@ struct worker_pool *worker_pool_new(const char *name, unsigned int max_threads)
     pool->name = name;
     pool->max_threads = max_threads;
     pthread_mutex_init(&pool->lock, NULL);
-    clock_condition_init(&pool->changed);
+    clock_condition_init(&pool->thread_ended);
+    sem_init(&pool->wanted, 0, 0);
     return pool;
 }
 
-/* Waits for the next job. Returns NULL after IDLE_SECONDS, or when the pool ends. */
+/* Waits for the next job, without the lock. Returns NULL after IDLE_SECONDS, or when the pool ends. */
 static struct worker_job *wait_for_job_locked(struct worker_pool *pool)
 {
-    struct clock *clock = clock_system();
-    int64_t until = clock_monotonic_ms(clock) + INT64_C(1000) * IDLE_SECONDS;
-    struct worker_job *job;
+    struct timespec until;
+    clock_gettime(CLOCK_MONOTONIC, &until);
+    until.tv_sec += IDLE_SECONDS;
     pool->idle++;
-    while ((job = g_queue_pop_head(&pool->jobs)) == NULL && !pool->ending &&
-           clock_monotonic_ms(clock) < until)
-        clock_wait(clock, &pool->changed, &pool->lock, until);
+    pthread_mutex_unlock(&pool->lock);
+    bool is_wanted = sem_clockwait(&pool->wanted, CLOCK_MONOTONIC, &until) == 0;
+    pthread_mutex_lock(&pool->lock);
     pool->idle--;
-    return job;
+    /* A job may have arrived since the time was over. */
+    return is_wanted || sem_trywait(&pool->wanted) == 0 ? g_queue_pop_head(&pool->jobs) : NULL;
 }
 
 static void *run_jobs(void *argument)
@@ -73,7 +78,7 @@ static void *run_jobs(void *argument)
         pthread_mutex_lock(&pool->lock);
     }
     pool->threads--;
-    pthread_cond_broadcast(&pool->changed);
+    pthread_cond_broadcast(&pool->thread_ended);
     pthread_mutex_unlock(&pool->lock);
     return NULL;
 }
@@ -92,7 +97,7 @@ int worker_pool_submit(struct worker_pool *pool, struct worker_job *job)
         }
     }
     g_queue_push_tail(&pool->jobs, job);
-    pthread_cond_signal(&pool->changed);
+    sem_post(&pool->wanted);
     return 0;
 }
 
@@ -101,13 +106,14 @@ void worker_pool_free(struct worker_pool *pool)
     if (pool == NULL)
         return;
     pthread_mutex_lock(&pool->lock);
-    pool->ending = true;
-    pthread_cond_broadcast(&pool->changed);
+    for (unsigned int i = 0; i < pool->threads; i++)
+        sem_post(&pool->wanted);
     while (pool->threads > 0)
-        pthread_cond_wait(&pool->changed, &pool->lock);
+        pthread_cond_wait(&pool->thread_ended, &pool->lock);
     pthread_mutex_unlock(&pool->lock);
 
-    pthread_cond_destroy(&pool->changed);
+    sem_destroy(&pool->wanted);
+    pthread_cond_destroy(&pool->thread_ended);
     pthread_mutex_destroy(&pool->lock);
     free(pool);
 }
