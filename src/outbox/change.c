@@ -276,9 +276,7 @@ static void apply_change_locked(struct outbox *outbox, struct change *change)
     change->reserved = OUTBOX_FOLDER_NONE;
     /* If the writer has closed the attachment since the check, no close will wake a worker. */
     item->schedule.awaits = outbox_is_being_written_locked(outbox, change->awaits) ? change->awaits : 0;
-    send_queue_place(&outbox->queue, item);
-    if (change->awaits != 0)
-        send_queue_make_due(&outbox->queue, item);
+    send_queue_place(&outbox->queue, item); /* without a quiet time while it awaits the attachment */
     if (item->row.state != from) {
         item->failure = item_folder(item) == OUTBOX_FOLDER_FAILED ? ++outbox->failures : 0;
         item->is_failure_reported = false;

@@ -85,7 +85,7 @@ void send_queue_release(struct send_queue *queue);
 /* ================================================================ the lists */
 
 /* Moves the item into the list of its state, in order of position, or out of all lists. In another list than
- * before its quiet time begins, or its first try is due. */
+ * before its quiet time begins, unless it awaits an attachment; or its first try is due. */
 void send_queue_place(struct send_queue *queue, struct item *item);
 
 /* Restarts the quiet time of a waiting item, after a program touched the item. */
