@@ -32,10 +32,9 @@ enum search_term_kind {
     SEARCH_SUBJECT,
     SEARCH_FROM,
     SEARCH_TO,
-    SEARCH_ATTACHMENT,         /* the email has an attachment */
-    SEARCH_NO_ATTACHMENT,      /* the email is known to have none */
-    SEARCH_UNKNOWN_ATTACHMENT, /* the email's content has not been read yet; users cannot write this term */
-    SEARCH_IN,                 /* SEARCH_IN to SEARCH_BEFORE are facts */
+    SEARCH_ATTACHMENT,    /* the email has an attachment */
+    SEARCH_NO_ATTACHMENT, /* the email is known to have none */
+    SEARCH_IN,            /* SEARCH_IN to SEARCH_BEFORE are facts */
     SEARCH_AFTER,
     SEARCH_BEFORE,
 };

@@ -13,6 +13,16 @@
 
 /* ---------------------------------------------------------------- the file */
 
+/* Makes an empty search index, and lists the records and fetched contents of all emails as pending. */
+static const char renew_search[] =
+    "DROP TABLE IF EXISTS search; DROP TABLE IF EXISTS search_rows; DROP TABLE IF EXISTS search_pending;"
+    "CREATE VIRTUAL TABLE search USING fts5 (subject, sender, recipients, reply_to, body, attached,"
+    " content = '', columnsize = 0, tokenize = 'unicode61 remove_diacritics 2');"
+    "CREATE TABLE search_rows (number INTEGER PRIMARY KEY AUTOINCREMENT, source INTEGER NOT NULL UNIQUE);"
+    "CREATE TABLE search_pending (source INTEGER PRIMARY KEY);"
+    "INSERT INTO search_pending SELECT 2 * number FROM emails WHERE inbox IN (SELECT number FROM inboxes);"
+    "INSERT INTO search_pending SELECT source + 1 FROM search_pending";
+
 /* email_view.is_quarantined is the column is_held, and email_view.record is the column text. */
 static const struct database_step steps[] = {
     {.sql =
@@ -27,9 +37,6 @@ static const struct database_step steps[] = {
          " hash INTEGER NOT NULL);"
          "CREATE TABLE records (number INTEGER PRIMARY KEY, hash INTEGER NOT NULL, json BLOB NOT NULL);"
          "CREATE TABLE replaced_records (number INTEGER PRIMARY KEY);"
-         "CREATE VIRTUAL TABLE search USING fts5 (subject, sender, recipients, reply_to, body, attached,"
-         " columnsize = 0, tokenize = 'unicode61 remove_diacritics 2');"
-         "CREATE TABLE search_pending (number INTEGER PRIMARY KEY, attached TEXT, body TEXT);"
          "CREATE TABLE parts (number INTEGER PRIMARY KEY, key INTEGER NOT NULL UNIQUE, len INTEGER NOT NULL,"
          " kept INTEGER NOT NULL, used_s INTEGER NOT NULL, is_passing INTEGER NOT NULL,"
          " is_file INTEGER NOT NULL, hash INTEGER NOT NULL);"
@@ -37,6 +44,7 @@ static const struct database_step steps[] = {
          "CREATE TABLE message_ids (number INTEGER PRIMARY KEY, digest INTEGER NOT NULL,"
          " email TEXT NOT NULL);"
          "CREATE INDEX message_ids_by_digest ON message_ids (digest)"},
+    {.sql = renew_search}, /* instead of an index that also had the texts as they are */
 };
 
 static const struct database_format format = {
@@ -181,18 +189,24 @@ int cache_add_message_id(struct connection *connection, const char *message_id, 
                      (int64_t)CACHE_MESSAGE_IDS_MAX);
 }
 
-/* Runs a script in one turn. */
-static void run_script(struct cache *cache, const char *sql)
+/* Runs a script in one turn, if the condition is true. Ignores errors (such as a full disk). */
+static void run_script_if(struct cache *cache, const char *condition, const char *sql)
 {
     struct connection *connection = NULL;
-    if (cache_begin_write(cache, &connection) == 0)
-        (void)cache_end_write(cache, query_script(connection->db, sql));
+    int64_t is_true = 0;
+    if (cache_begin_write(cache, &connection) != 0)
+        return;
+    int error = query_integers(connection, &is_true, 1, condition, "");
+    if (error == 0 && is_true != 0)
+        error = query_script(connection->db, sql);
+    (void)cache_end_write(cache, error);
 }
 
 void cache_delete_replaced(struct cache *cache)
 {
-    run_script(cache, "DELETE FROM records WHERE number IN (SELECT number FROM replaced_records);"
-                      "DELETE FROM replaced_records");
+    run_script_if(cache, "SELECT EXISTS (SELECT 1 FROM replaced_records)",
+                  "DELETE FROM records WHERE number IN (SELECT number FROM replaced_records);"
+                  "DELETE FROM replaced_records");
 }
 
 /* ---------------------------------------------------------------- records */
@@ -299,34 +313,20 @@ static int visit_rows(struct connection *connection, const char *sql,
 
 #define GONE_INBOXES "(SELECT number FROM inboxes WHERE is_gone)"
 
-/* Ignores errors (such as a full disk): cache_load() passes over the rows, and the next start deletes them.
- */
-static void delete_gone(struct cache *cache)
-{
-    struct connection *connection = NULL;
-    int64_t has_gone = 0;
-    if (database_take_reader(cache->database, &connection) != 0)
-        return;
-    int error =
-        query_integers(connection, &has_gone, 1, "SELECT EXISTS (SELECT 1 FROM inboxes WHERE is_gone)", "");
-    database_return_reader(connection);
-    if (error == 0 && has_gone != 0)
-        run_script(
-            cache,
-            "DELETE FROM search WHERE rowid IN (SELECT number FROM emails WHERE inbox IN " GONE_INBOXES ");"
-            "INSERT OR REPLACE INTO replaced_records SELECT text FROM emails WHERE inbox IN " GONE_INBOXES ";"
-            "DELETE FROM emails WHERE inbox IN " GONE_INBOXES ";"
-            "DELETE FROM inboxes WHERE is_gone");
-}
-
 int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct cache_state *ret_state)
 {
     _cleanup_reader_ struct connection *connection = NULL;
     int64_t last = 0;
     int64_t is_done = 0;
-    delete_gone(cache);
-    /* The next new email may get the number of one that was removed. */
-    run_script(cache, "DELETE FROM search_pending WHERE number NOT IN (SELECT number FROM emails)");
+    /* If this fails, the rows are passed over below, and the next start deletes them. */
+    run_script_if(
+        cache, "SELECT EXISTS (SELECT 1 FROM inboxes WHERE is_gone)",
+        "INSERT OR REPLACE INTO replaced_records SELECT text FROM emails WHERE inbox IN " GONE_INBOXES ";"
+        "DELETE FROM emails WHERE inbox IN " GONE_INBOXES ";"
+        "DELETE FROM search_rows WHERE source / 2 NOT IN (SELECT number FROM emails);"
+        "DELETE FROM inboxes WHERE is_gone");
+    run_script_if(cache, "SELECT seq > 2 * (SELECT count(*) FROM search_rows) + 10000 FROM sqlite_sequence",
+                  renew_search);
     cache_delete_replaced(cache);
     int error = database_begin_read(cache->database, &connection);
     if (error != 0)

@@ -9,8 +9,7 @@
  * - records: the records of emails as text, with numbers of their own. A changed record is a new row; the old
  *   row is listed in replaced_records, and is deleted when no open index.jsonl needs it any more
  *   (cache_delete_replaced()).
- * - search: the full-text index, by the numbers of emails; search_pending: the emails whose row in the index
- *   is missing or out of date (search_index.h).
+ * - search, search_rows and search_pending: the full-text index (search_index.h).
  * - parts and part_bytes: fetched content (content_cache.h).
  * - message_ids: Message-IDs (64 bits of a digest) and the ids of their emails, so that an answer that is
  *   written in a mail program finds the answered email. The service's lists do not have Message-IDs, so a row
@@ -101,9 +100,9 @@ struct cache_state {
     bool is_first_sync_done; /* cache_set_first_sync_done() was called since the cache was made */
 };
 
-/* Deletes the inboxes that are gone, the replaced records, and what is pending of removed emails, then reads
- * all rows (waits for the disk). Call before other threads use the cache. Return: 0; -EUCLEAN when a row is
- * damaged; the visitor's error; -errno of SQLite. */
+/* Deletes the inboxes that are gone and the replaced records, empties a search index of mostly removed emails
+ * so that all others are pending, then reads all rows (waits for the disk). Call before other threads use the
+ * cache. Return: 0; -EUCLEAN when a row is damaged; the visitor's error; -errno of SQLite. */
 int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct cache_state *ret_state);
 
 /* Each writes a change in the caller's turn. Return: 0; -errno of SQLite. */

@@ -285,6 +285,17 @@ int content_cache_read(struct content_cache *content, int64_t key, struct conten
     return error == -EBADMSG ? -ENOENT : cache_report_error(content->cache, error);
 }
 
+int content_cache_read_texts(struct connection *connection, const char *email_id,
+                             struct content_folder *ret_folder)
+{
+    struct part_row row;
+    struct content_bytes bytes = {.bytes = NULL};
+    int error = read_row(connection, content_cache_key(CONTENT_PART_TEXTS, email_id, NULL), &row, &bytes);
+    if (error == 0)
+        error = row.is_file != 0 ? -ENOENT : content_folder_unpack(bytes.bytes, bytes.len, ret_folder);
+    return error == -EBADMSG ? -ENOENT : error;
+}
+
 int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *ret_len)
 {
     _cleanup_reader_ struct connection *reader = NULL;
@@ -411,8 +422,8 @@ int content_cache_put(struct content_cache *content, const struct content_new_pa
         error = add_part(content, writer, part, number, compressed, stored);
     if (error == 0 && part->message_id != NULL)
         error = cache_add_message_id(writer, part->message_id, part->email_id);
-    if (error == 0 && part->texts != NULL)
-        error = search_index_add_pending_content(writer, part->email, part->texts);
+    if (error == 0 && part->has_texts)
+        error = search_index_add_pending(writer, part->email, true);
     if (error == 0)
         error = make_room(content, writer, number);
     error = cache_end_write(content->cache, error);

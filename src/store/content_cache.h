@@ -71,6 +71,10 @@ int64_t content_cache_key(enum content_part part, const char *email_id, const ch
 int content_cache_read(struct content_cache *content, int64_t key, struct content_bytes *ret);
 /* Gets the length of a part, even if its bytes are damaged. Return: as content_cache_read(). */
 int content_cache_get_len(struct content_cache *content, int64_t key, uint64_t *ret_len);
+/* Reads the texts of an email, which do not count as used. The caller releases *ret_folder. Return: 0;
+ * -ENOENT when they are missing or damaged; -errno of SQLite. */
+int content_cache_read_texts(struct connection *connection, const char *email_id,
+                             struct content_folder *ret_folder);
 void content_bytes_release(struct content_bytes *bytes);
 
 /* Creates a file in the folder for bytes that arrive in pieces: sets fd and new_file. The caller passes `ret`
@@ -85,8 +89,8 @@ struct content_new_part {
     uint32_t email;
     const char *email_id;
     /* Written in the same transaction as the part: */
-    const char *message_id;             /* the email's Message-ID, without brackets; or NULL */
-    const struct content_folder *texts; /* the texts to add to the search index; or NULL */
+    const char *message_id; /* the email's Message-ID, without brackets; or NULL */
+    bool has_texts;         /* the part has the email's texts, which become pending in the search index */
 };
 
 /* Stores a part, and removes others if there is no room. Return: 0; -EFBIG when the part alone exceeds the

@@ -26,7 +26,7 @@ static int write_item(struct connection *connection, const struct email_batch *b
     if (error == 0 && before->view.record != 0)
         error = cache_add_replaced(connection, before->view.record);
     if (error == 0 && email->inbox != STORE_SENT)
-        error = search_index_add_pending(connection, email->number);
+        error = search_index_add_pending(connection, email->number, false);
     return error;
 }
 

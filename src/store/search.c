@@ -43,6 +43,7 @@ struct search {
     uint64_t wanted;        /* groups that an email has to match */
     uint64_t unwanted;      /* groups that an email must not match */
     uint64_t with_words;    /* wanted groups that have a word or phrase */
+    uint64_t of_content;    /* groups that have a term for attachments */
     uint64_t open;          /* groups that more emails may match: the service cannot find them all */
     GArray *matches;        /* uint64_t by number of the email: the groups that the email matches */
     uint64_t taking;        /* add_hit() adds emails to this group */
@@ -85,6 +86,8 @@ static void read_groups(struct search *search)
             search->wanted |= group;
         if (term->kind == SEARCH_WORD && !term->is_negated)
             search->with_words |= group;
+        if (term->kind == SEARCH_ATTACHMENT || term->kind == SEARCH_NO_ATTACHMENT)
+            search->of_content |= group;
     }
 }
 
@@ -175,33 +178,14 @@ static void take_hit(void *context, uint32_t email)
         add_hit(search, email);
 }
 
-static void take_possible_hit(void *context, uint32_t email)
+/* Sets is_truncated if the email, whose content was not fetched, matches the query with some attachments. */
+static void take_unread(void *context, uint32_t email)
 {
     struct search *search = context;
+    uint64_t groups = email < search->matches->len ? g_array_index(search->matches, uint64_t, email) : 0;
     int64_t date_ms;
-    search->is_truncated |= matches_facts(search, email, &date_ms);
-}
-
-/* Sets is_truncated if the query has terms for attachments, and an email that matches all other terms may
- * have such attachments: its content was not fetched, so its attachments are not known. */
-static void find_unknown_attachments(struct search *search)
-{
-    struct search_term terms[SEARCH_TERMS_MAX];
-    size_t len = 0;
-    bool is_asked = false;
-    for (size_t i = 0; i < search->query->len; i++) {
-        struct search_term term = search->query->terms[i];
-        if (search_term_is_fact(&term) || term.is_negated)
-            continue;
-        if (term.kind == SEARCH_ATTACHMENT || term.kind == SEARCH_NO_ATTACHMENT) {
-            term.kind = SEARCH_UNKNOWN_ATTACHMENT;
-            is_asked = true;
-        }
-        terms[len++] = term;
-    }
-    if (is_asked &&
-        search_index_find(&search->store->cache, terms, len, take_possible_hit, search, search->cancel) != 0)
-        search->is_truncated = true;
+    if (((groups | search->of_content) & search->wanted) == search->wanted)
+        search->is_truncated |= matches_facts(search, email, &date_ms);
 }
 
 static void search_locally(struct search *search)
@@ -219,7 +203,9 @@ static void search_locally(struct search *search)
                                          search->cancel) == 0;
     }
     search->is_truncated |= !is_complete;
-    find_unknown_attachments(search);
+    if (search->of_content != 0 &&
+        search_index_find_unread(&search->store->cache, take_unread, search, search->cancel) != 0)
+        search->is_truncated = true;
 }
 
 /* ---------------------------------------------------------------- the service */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Makes rows of the index from records and bodies, and an FTS5 expression from a query.
+ * Makes rows of the index from records and contents, and an FTS5 expression from a query.
  */
 #include "store/search_index.h"
 
@@ -10,99 +10,114 @@
 #include "base/character.h"
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "store/content_cache.h"
 
 /* Words of the column `attached`. They are private use characters, since a user's words are searched in all
  * columns. */
-static const char attached_unknown[] = "\uE000";
 static const char attached_none[] = "\uE001";
 static const char attached_some[] = "\uE002";
 
-/* ---------------------------------------------------------------- pending emails */
+/* ---------------------------------------------------------------- sources */
 
-int search_index_add_pending(struct connection *connection, uint32_t email)
+int search_index_add_pending(struct connection *connection, uint32_t email, bool is_content)
 {
-    return query_execute(connection, "INSERT OR IGNORE INTO search_pending VALUES (?, NULL, NULL)", "i",
-                         (int64_t)email);
+    return query_execute(connection,
+                         "INSERT OR IGNORE INTO search_pending SELECT 2 * ?1 + ?2 WHERE NOT ?2"
+                         " OR NOT EXISTS (SELECT 1 FROM search_rows WHERE source = 2 * ?1 + 1)",
+                         "ii", (int64_t)email, (int64_t)is_content);
 }
 
 int search_index_remove(struct connection *connection, uint32_t email)
 {
-    return query_execute(connection, "DELETE FROM search WHERE rowid = ?", "i", (int64_t)email);
-}
-
-int search_index_add_pending_content(struct connection *connection, uint32_t email,
-                                     const struct content_folder *folder)
-{
-    /* Names come before the body, which may be cut. */
-    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * SEARCH_BODY_MAX_BYTES);
-    for (size_t i = 0; i < folder->len; i++)
-        if (folder->entries[i].kind == CONTENT_ATTACHMENT)
-            strbuf_appendf(&text, "%s\n", folder->entries[i].name);
-    const char *attached = text.len > 0 ? attached_some : attached_none;
-    const struct content_entry *body = content_folder_find(folder, CONTENT_TEXT, "body.txt");
-    if (body != NULL)
-        strbuf_append(&text, body->bytes, MIN(body->len, (size_t)SEARCH_BODY_MAX_BYTES));
-    size_t len = character_cut(strbuf_str(&text), text.len, SEARCH_BODY_MAX_BYTES);
-    return query_execute(
-        connection,
-        "INSERT OR REPLACE INTO search_pending SELECT ?1, ?2, CAST(?3 AS TEXT) WHERE NOT EXISTS"
-        " (SELECT 1 FROM search_pending WHERE number = ?1 AND attached NOT NULL) AND NOT EXISTS"
-        " (SELECT 1 FROM search WHERE rowid = ?1 AND attached <> ?4)",
-        "isbs", (int64_t)email, attached, (const void *)strbuf_str(&text), len, attached_unknown);
+    return query_execute(connection, "DELETE FROM search_rows WHERE source IN (2 * ?1, 2 * ?1 + 1)", "i",
+                         (int64_t)email);
 }
 
 /* ---------------------------------------------------------------- indexing */
 
 enum {
-    EMAILS_AT_ONCE = 512,            /* indexing them takes some 50 ms */
+    SOURCES_AT_ONCE = 512,           /* indexing them takes some 50 ms */
     BYTES_AT_ONCE = 4 * 1024 * 1024, /* of records and bodies, which SQLite keeps in memory */
 };
-
-/* Gives the number after the last email of the next batch, or 0. The email that exceeds BYTES_AT_ONCE is the
- * last. Reads the bodies of this batch alone: later ones may be many and long. */
-static const char find_batch[] =
-    "WITH RECURSIVE batch(number, len, bytes) AS (SELECT -1, 0, 0 UNION ALL"
-    " SELECT next.number, len + 1, bytes + ifnull(length(body), 0)"
-    " + ifnull((SELECT json_len FROM emails WHERE number = next.number), 0)"
-    " FROM batch JOIN search_pending AS next"
-    " ON next.number = (SELECT min(number) FROM search_pending WHERE number > batch.number)"
-    " WHERE len < ?1 AND bytes < ?2)"
-    " SELECT max(number) + 1 FROM batch";
 
 /* All strings in a JSON value, in the order of the record; the text is cut at its bound. An address is an
  * object with a name and an address; some servers send a string. */
 #define STRINGS_OF(value)                                         \
     "(SELECT substr(group_concat(atom, char(10)), 1, 256 * 1024)" \
     " FROM json_tree(" value ") WHERE type = 'text')"
-#define SENDER STRINGS_OF("record.json -> '$.from_address'")
-#define RECIPIENTS \
-    STRINGS_OF("json_extract(record.json, '$.to_addresses', '$.cc_addresses', '$.bcc_addresses')")
-#define REPLY_TO STRINGS_OF("record.json -> '$.reply_to_addresses'")
+#define SENDER STRINGS_OF("?1 -> '$.from_address'")
+#define RECIPIENTS STRINGS_OF("json_extract(?1, '$.to_addresses', '$.cc_addresses', '$.bcc_addresses')")
+#define REPLY_TO STRINGS_OF("?1 -> '$.reply_to_addresses'")
 
-/* The row of a changed record keeps its body and attachments. An email that is gone has no record. With CROSS
- * JOIN, SQLite begins with the few pending emails. */
-static const char index_pending[] =
-    "INSERT OR REPLACE INTO search (rowid, subject, sender, recipients, reply_to, body, attached)"
-    " SELECT pending.number, record.json ->> '$.subject', " SENDER ", " RECIPIENTS ", " REPLY_TO ","
-    " coalesce(pending.body, search.body), coalesce(pending.attached, search.attached, ?2)"
-    " FROM search_pending AS pending CROSS JOIN emails ON emails.number = pending.number CROSS JOIN"
-    " (SELECT number, CAST(json AS TEXT) AS json FROM records) AS record ON record.number = emails.text"
-    " LEFT JOIN search ON search.rowid = pending.number"
-    " WHERE pending.number < ?1 AND json_valid(record.json)";
+/* Not INSERT ... SELECT: at its start, FTS5 writes the words of earlier rows, which it keeps in memory. */
+static const char index_record[] =
+    "INSERT INTO search (rowid, subject, sender, recipients, reply_to, attached)"
+    " VALUES (last_insert_rowid(), ?1 ->> '$.subject', " SENDER ", " RECIPIENTS ", " REPLY_TO ", ?2)";
+static const char index_texts[] =
+    "INSERT INTO search (rowid, body, attached) VALUES (last_insert_rowid(), ?1, ?2)";
+
+/* Gives the source a row with a new number. `sql` adds the row of that number to the table `search`. */
+static int add_row(struct connection *connection, int64_t source, const char *sql, const char *text,
+                   const char *attached)
+{
+    int error =
+        query_execute(connection, "INSERT OR REPLACE INTO search_rows (source) VALUES (?)", "i", source);
+    return error != 0 ? error : query_execute(connection, sql, "ss", text, attached);
+}
+
+/* Does nothing if the content is no longer in the cache. */
+static int index_content(struct connection *connection, int64_t source, const char *email_id, size_t *bytes)
+{
+    struct content_folder folder;
+    int error = content_cache_read_texts(connection, email_id, &folder);
+    if (error != 0)
+        return error == -ENOENT ? 0 : error;
+    /* Names come before the body, which may be cut. */
+    _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(2 * SEARCH_BODY_MAX_BYTES);
+    for (size_t i = 0; i < folder.len; i++)
+        if (folder.entries[i].kind == CONTENT_ATTACHMENT)
+            strbuf_appendf(&text, "%s\n", folder.entries[i].name);
+    const char *attached = text.len > 0 ? attached_some : attached_none;
+    const struct content_entry *body = content_folder_find(&folder, CONTENT_TEXT, "body.txt");
+    if (body != NULL)
+        strbuf_append(&text, body->bytes, MIN(body->len, (size_t)SEARCH_BODY_MAX_BYTES));
+    strbuf_truncate(&text, character_cut(strbuf_str(&text), text.len, SEARCH_BODY_MAX_BYTES));
+    *bytes += text.len;
+    content_folder_release(&folder);
+    return add_row(connection, source, index_texts, strbuf_str(&text), attached);
+}
 
 int search_index_process_pending(struct cache *cache)
 {
     struct connection *connection = NULL;
-    int64_t end = 0; /* stays 0 if no email is pending */
+    struct statement pending = {0};
+    int64_t end = 0; /* stays 0 if no source is pending */
+    size_t bytes = 0;
+    int more = 1;
     int error = cache_begin_write(cache, &connection);
     if (error != 0)
         return error;
-    error = query_integers(connection, &end, 1, find_batch, "ii", (int64_t)EMAILS_AT_ONCE,
-                           (int64_t)BYTES_AT_ONCE);
+    /* An email that is gone has no key and no record. */
+    error = query_begin(connection, &pending,
+                        "SELECT source, key, CAST(json AS TEXT) FROM search_pending"
+                        " LEFT JOIN emails ON emails.number = source / 2"
+                        " LEFT JOIN records ON records.number = text AND source % 2 = 0 AND json_valid(json)"
+                        " ORDER BY source LIMIT ?",
+                        "i", (int64_t)SOURCES_AT_ONCE);
+    while (error == 0 && bytes < BYTES_AT_ONCE && (more = query_step(pending.row)) > 0) {
+        int64_t source = sqlite3_column_int64(pending.row, 0);
+        const char *record = query_column_text(pending.row, 2);
+        end = source + 1;
+        bytes += strlen(record);
+        if (source % 2 != 0)
+            error = index_content(connection, source, query_column_text(pending.row, 1), &bytes);
+        else if (record[0] != '\0')
+            error = add_row(connection, source, index_record, record, NULL);
+    }
+    query_end(&pending);
     if (error == 0)
-        error = query_execute(connection, index_pending, "is", end, attached_unknown);
-    if (error == 0)
-        error = query_execute(connection, "DELETE FROM search_pending WHERE number < ?", "i", end);
+        error = more < 0 ? more
+                         : query_execute(connection, "DELETE FROM search_pending WHERE source < ?", "i", end);
     error = cache_end_write(cache, error);
     return error != 0 ? error : end > 0 ? 1 : 0;
 }
@@ -128,19 +143,13 @@ static char *match_expression(const struct search_term *terms, size_t len)
         [SEARCH_TO] = {"recipients : ", NULL},
         [SEARCH_ATTACHMENT] = {"attached : ", attached_some},
         [SEARCH_NO_ATTACHMENT] = {"attached : ", attached_none},
-        [SEARCH_UNKNOWN_ATTACHMENT] = {"attached : ", attached_unknown},
     };
     _cleanup_strbuf_ struct strbuf text = STRBUF_INIT(MATCH_MAX_BYTES);
     for (size_t i = 0; i < len; i++) {
         const struct search_term *term = &terms[i];
         const char *word = kinds[term->kind].word;
-        bool continues_group = i + 1 < len && terms[i + 1].is_alternative;
-        strbuf_appendf(&text, "%s%s\"%s\"%s%s",
-                       i == 0                 ? "("
-                       : term->is_alternative ? " OR "
-                                              : " AND (",
-                       kinds[term->kind].column, word != NULL ? word : term->text,
-                       word != NULL || term->is_quoted ? "" : "*", continues_group ? "" : ")");
+        strbuf_appendf(&text, "%s%s\"%s\"%s", i > 0 ? " OR " : "", kinds[term->kind].column,
+                       word != NULL ? word : term->text, word != NULL || term->is_quoted ? "" : "*");
     }
     return strbuf_take(&text, NULL);
 }
@@ -150,22 +159,40 @@ static int check_cancel(void *cancel)
     return cancel_is_set(cancel) ? 1 : 0;
 }
 
-int search_index_find(struct cache *cache, const struct search_term *terms, size_t len, search_hit_sink sink,
-                      void *context, struct cancel *cancel)
+/* Passes the emails that `sql` selects to the sink; `expression` is its parameter, or NULL if it has none. */
+static int find(struct cache *cache, const char *sql, const char *expression, search_hit_sink sink,
+                void *context, struct cancel *cancel)
 {
     struct connection *connection = NULL;
     struct statement rows = {0};
-    _cleanup_free_ char *expression = match_expression(terms, len);
     int error = cache_report_error(cache, database_take_reader(cache->database, &connection));
     if (error != 0)
         return error;
     sqlite3_progress_handler(connection->db, STEPS_BETWEEN_CHECKS, check_cancel, cancel);
-    int more =
-        query_begin(connection, &rows, "SELECT rowid FROM search WHERE search MATCH ?", "s", expression);
+    int more = query_begin(connection, &rows, sql, expression != NULL ? "s" : "", expression);
     while (more >= 0 && (more = query_step(rows.row)) > 0)
         sink(context, (uint32_t)sqlite3_column_int64(rows.row, 0));
     query_end(&rows);
     sqlite3_progress_handler(connection->db, 0, NULL, NULL);
     database_return_reader(connection);
     return more < 0 && cancel_is_set(cancel) ? -EINTR : cache_report_error(cache, more);
+}
+
+int search_index_find(struct cache *cache, const struct search_term *terms, size_t len, search_hit_sink sink,
+                      void *context, struct cancel *cancel)
+{
+    _cleanup_free_ char *expression = match_expression(terms, len);
+    /* With CROSS JOIN, SQLite begins with the hits. */
+    return find(cache,
+                "SELECT source / 2 FROM search CROSS JOIN search_rows ON search_rows.number = search.rowid"
+                " WHERE search MATCH ?",
+                expression, sink, context, cancel);
+}
+
+int search_index_find_unread(struct cache *cache, search_hit_sink sink, void *context, struct cancel *cancel)
+{
+    return find(cache,
+                "SELECT source / 2 FROM search_rows AS record WHERE source % 2 = 0 AND NOT EXISTS"
+                " (SELECT 1 FROM search_rows WHERE source = record.source + 1)",
+                NULL, sink, context, cancel);
 }

@@ -263,7 +263,7 @@ static int fetch_and_store(struct contents *contents, const struct content_reque
                                           .email = request->email,
                                           .email_id = request->query.email_id,
                                           .message_id = folder->message_id,
-                                          .texts = is_text ? folder : NULL};
+                                          .has_texts = is_text};
     error = content_cache_put(&contents->cache, &part);
     if (error != 0)
         log_debug("what was fetched of an email is not kept: %s", strerror(-error));

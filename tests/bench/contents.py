@@ -122,6 +122,6 @@ def measure(rows, emails, service, place, memory):
     cache = place / f"contents-state-{RUNS - 1}" / "cache"
     kept = subprocess.run(["du", "-sk", cache], capture_output=True, check=True, text=True)
     rows.append(Row("contents", "disk for an email, its body and raw form", emails,
-                    int(kept.stdout.split()[0]) / emails, "kB", goal=6))
+                    int(kept.stdout.split()[0]) / emails, "kB", goal=4))
     measure_mutt_first(rows, emails, service, place, plain)
     measure_readers(rows, emails, service, place)

@@ -3,6 +3,8 @@
  * The full-text index, without a store.
  */
 #include <errno.h>
+#include <glib.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +12,7 @@
 
 #include "base/cleanup.h"
 #include "base/strbuf.h"
+#include "store/content_cache.h"
 #include "store/search_index.h"
 #include "support/temp_dir.h"
 
@@ -17,16 +20,35 @@
 struct fixture {
     struct temp_dir dir;
     struct cache cache;
+    struct content_cache contents;
     uint64_t next_record;
+    GHashTable *hits; /* numbers of the emails that a group matches */
     struct strbuf found;
 };
+
+static void open_cache(struct fixture *fixture)
+{
+    assert_int_equal(cache_open(&fixture->cache, fixture->dir.fd), 0);
+    assert_int_equal(content_cache_open(&fixture->contents, &fixture->cache, fixture->dir.fd, 1 << 20), 0);
+}
+
+static void close_cache(struct fixture *fixture)
+{
+    content_cache_release(&fixture->contents);
+    cache_release(&fixture->cache);
+}
 
 static int set_up(void **state)
 {
     struct fixture *fixture = calloc(1, sizeof(*fixture));
+    struct connection *connection = NULL;
+    const struct inbox_row inbox = {.number = 0, .id = "in-1", .name = "name", .json = "{}", .json_len = 2};
+    fixture->hits = g_hash_table_new(NULL, NULL);
     fixture->found = STRBUF_INIT(1 << 16);
     temp_dir_init(&fixture->dir);
-    assert_int_equal(cache_open(&fixture->cache, fixture->dir.fd), 0);
+    open_cache(fixture);
+    assert_int_equal(cache_begin_write(&fixture->cache, &connection), 0);
+    assert_int_equal(cache_end_write(&fixture->cache, cache_put_inbox(connection, &inbox)), 0);
     *state = fixture;
     return 0;
 }
@@ -34,7 +56,8 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     struct fixture *fixture = *state;
-    cache_release(&fixture->cache);
+    close_cache(fixture);
+    g_hash_table_unref(fixture->hits);
     strbuf_release(&fixture->found);
     temp_dir_release(&fixture->dir);
     free(fixture);
@@ -49,18 +72,25 @@ static void catch_up(struct fixture *fixture)
     assert_int_equal(more, 0);
 }
 
+static void name_key(uint32_t number, char ret_key[32])
+{
+    snprintf(ret_key, 32, "id-%u", (unsigned int)number);
+}
+
 /* Writes the record, and adds the email as pending. */
 static void note(struct fixture *fixture, uint32_t number, const char *json)
 {
+    char key[32];
     struct connection *connection = NULL;
+    name_key(number, key);
     const struct email_view email = {.number = number,
                                      .json_len = (uint32_t)strlen(json),
                                      .record = ++fixture->next_record,
                                      .name = "name"};
     assert_int_equal(cache_begin_write(&fixture->cache, &connection), 0);
     assert_int_equal(cache_add_record(connection, email.record, json, email.json_len), 0);
-    assert_int_equal(cache_put_email(connection, &email, "key"), 0);
-    assert_int_equal(search_index_add_pending(connection, number), 0);
+    assert_int_equal(cache_put_email(connection, &email, key), 0);
+    assert_int_equal(search_index_add_pending(connection, number, false), 0);
     assert_int_equal(cache_end_write(&fixture->cache, 0), 0);
 }
 
@@ -82,7 +112,7 @@ static void remove_email(struct fixture *fixture, uint32_t number)
 static void take(void *context, uint32_t email)
 {
     struct fixture *fixture = context;
-    strbuf_appendf(&fixture->found, "%s%c", fixture->found.len > 0 ? " " : "", (char)('a' + email));
+    g_hash_table_add(fixture->hits, GUINT_TO_POINTER(email));
 }
 
 static void parse(const char *text, struct search_query *ret_query)
@@ -91,14 +121,27 @@ static void parse(const char *text, struct search_query *ret_query)
     assert_int_equal(search_query_parse(text, 0, ret_query, &reason), 0);
 }
 
-/* Returns the hits in the order of their numbers. */
+/* Returns the emails that match each group, in the order of their numbers. */
 static const char *find(struct fixture *fixture, const char *text)
 {
     struct search_query query;
-    strbuf_clear(&fixture->found);
+    unsigned int matches[26] = {0};
+    unsigned int groups = 0;
+    size_t end;
     parse(text, &query);
-    assert_int_equal(search_index_find(&fixture->cache, query.terms, query.len, take, fixture, NULL), 0);
+    for (size_t i = 0; i < query.len; i = end, groups++) {
+        end = search_query_group_end(&query, i);
+        g_hash_table_remove_all(fixture->hits);
+        assert_int_equal(search_index_find(&fixture->cache, &query.terms[i], end - i, take, fixture, NULL),
+                         0);
+        for (uint32_t email = 0; email < ARRAY_LEN(matches); email++)
+            matches[email] += g_hash_table_contains(fixture->hits, GUINT_TO_POINTER(email));
+    }
     search_query_release(&query);
+    strbuf_clear(&fixture->found);
+    for (uint32_t email = 0; email < ARRAY_LEN(matches); email++)
+        if (matches[email] == groups)
+            strbuf_appendf(&fixture->found, "%s%c", fixture->found.len > 0 ? " " : "", (char)('a' + email));
     return strbuf_str(&fixture->found);
 }
 
@@ -200,26 +243,51 @@ TEST_WITH(operators_of_fts5_are_searched_as_words, set_up, tear_down)
     assert_false(atomic_load(&fixture->cache.is_damaged));
 }
 
-/* Adds an email as pending, with a body and, unless its name is NULL, an attachment. */
+/* Stores a body and, unless its name is NULL, an attachment's name, as if they were fetched. */
 static void note_content(struct fixture *fixture, uint32_t number, const char *body, const char *attachment)
 {
-    struct content_entry entries[] = {
-        {.kind = CONTENT_TEXT, .name = "body.txt", .id = "", .bytes = body, .len = strlen(body)},
-        {.kind = CONTENT_ATTACHMENT, .name = attachment, .id = "id", .bytes = ""},
-    };
-    const struct content_folder folder = {.entries = entries, .len = attachment != NULL ? 2 : 1};
-    struct connection *writer = NULL;
-    assert_int_equal(cache_begin_write(&fixture->cache, &writer), 0);
-    assert_int_equal(
-        cache_end_write(&fixture->cache, search_index_add_pending_content(writer, number, &folder)), 0);
+    char key[32];
+    struct content_folder folder;
+    _cleanup_strbuf_ struct strbuf json = STRBUF_INIT(1 << 20);
+    name_key(number, key);
+    strbuf_appendf(&json, "{\"plain_text\": \"%s\", \"attachments\": [", body);
+    if (attachment != NULL)
+        strbuf_appendf(&json, "{\"id\": \"id\", \"filename\": \"%s\"}", attachment);
+    strbuf_append_str(&json, "]}");
+    assert_int_equal(content_folder_read(strbuf_str(&json), json.len, &folder), 0);
+    struct content_bytes bytes = {.bytes = folder.packed, .fd = -1, .len = folder.packed_len};
+    const struct content_new_part part = {.key = content_cache_key(CONTENT_PART_TEXTS, key, NULL),
+                                          .bytes = &bytes,
+                                          .email = number,
+                                          .email_id = key,
+                                          .has_texts = true};
+    assert_int_equal(content_cache_put(&fixture->contents, &part), 0);
+    content_folder_release(&folder);
 }
 
-TEST_WITH(bodies_are_found_and_stay_when_the_record_changes, set_up, tear_down)
+static void run_sql(struct fixture *fixture, const char *sql)
+{
+    struct connection *connection = NULL;
+    assert_int_equal(cache_begin_write(&fixture->cache, &connection), 0);
+    assert_int_equal(cache_end_write(&fixture->cache, query_script(connection->db, sql)), 0);
+}
+
+static int64_t count(struct fixture *fixture, const char *sql)
+{
+    int64_t number = 0;
+    _cleanup_reader_ struct connection *reader = NULL;
+    assert_int_equal(database_take_reader(fixture->cache.database, &reader), 0);
+    assert_int_equal(query_integers(reader, &number, 1, sql, ""), 0);
+    return number;
+}
+
+TEST_WITH(bodies_are_found_and_stay_when_the_record_changes_and_the_body_is_evicted, set_up, tear_down)
 {
     struct fixture *fixture = *state;
     put_letters(fixture);
     note_content(fixture, 0, "Dear Alice, the walrus sends its regards.", NULL);
     catch_up(fixture);
+    run_sql(fixture, "DELETE FROM parts");
     assert_string_equal(find(fixture, "walrus report"), "a");
     assert_string_equal(find(fixture, "subject:walrus OR to:dear"), "");
     put(fixture, 0, "{\"subject\": \"Yearly summary\"}");
@@ -253,9 +321,9 @@ TEST_WITH(content_in_the_index_is_not_added_again, set_up, tear_down)
     struct fixture *fixture = *state;
     put_letters(fixture);
     note_content(fixture, 0, "the walrus", NULL);
-    note_content(fixture, 0, "a heron", NULL);
     catch_up(fixture);
     note_content(fixture, 0, "a heron", NULL);
+    assert_int_equal(count(fixture, "SELECT count(*) FROM search_pending"), 0);
     catch_up(fixture);
     assert_string_equal(find(fixture, "walrus"), "a");
     assert_string_equal(find(fixture, "heron"), "");
@@ -296,8 +364,8 @@ TEST_WITH(pending_emails_are_indexed_after_a_restart, set_up, tear_down)
     struct fixture *fixture = *state;
     note(fixture, 0, "{\"subject\": \"report\"}");
     note_content(fixture, 0, "the walrus", NULL);
-    cache_release(&fixture->cache);
-    assert_int_equal(cache_open(&fixture->cache, fixture->dir.fd), 0);
+    close_cache(fixture);
+    open_cache(fixture);
     assert_string_equal(find(fixture, "report"), "");
     catch_up(fixture);
     assert_string_equal(find(fixture, "report walrus"), "a");
@@ -313,20 +381,97 @@ static int ignore_email(void *context, const struct email_view *email, const cha
     return 0;
 }
 
-/* After a start, a new email may get the number of one that was removed. */
-TEST_WITH(a_removed_email_leaves_no_pending_body_to_the_next_email_of_its_number, set_up, tear_down)
+static void load(struct fixture *fixture)
 {
-    struct fixture *fixture = *state;
     const struct cache_visitor visitor = {ignore_inbox, ignore_email, NULL};
     struct cache_state loaded;
-    note(fixture, 0, "{\"subject\": \"removed\"}");
-    note_content(fixture, 0, "the walrus", NULL);
-    remove_email(fixture, 0);
     assert_int_equal(cache_load(&fixture->cache, &visitor, &loaded), 0);
-    note(fixture, 0, "{\"subject\": \"another\"}");
+}
+
+/* After a start, a new email may get the number of one that was removed. */
+TEST_WITH(the_next_email_of_a_number_is_not_found_by_the_words_of_a_removed_one, set_up, tear_down)
+{
+    struct fixture *fixture = *state;
+    put(fixture, 0, "{\"subject\": \"indexed\"}");
+    note_content(fixture, 0, "the walrus", NULL);
     catch_up(fixture);
-    assert_string_equal(find(fixture, "another"), "a");
+    note_content(fixture, 1, "a heron", NULL);
+    remove_email(fixture, 0);
+    remove_email(fixture, 1);
+    run_sql(fixture, "DELETE FROM parts");
+    load(fixture);
+    note(fixture, 0, "{\"subject\": \"another\"}");
+    note(fixture, 1, "{\"subject\": \"another\"}");
+    catch_up(fixture);
+    assert_string_equal(find(fixture, "another"), "a b");
+    assert_string_equal(find(fixture, "indexed OR walrus OR heron"), "");
+}
+
+TEST_WITH(texts_that_left_the_cache_before_they_were_indexed_are_indexed_when_they_return, set_up, tear_down)
+{
+    struct fixture *fixture = *state;
+    note(fixture, 0, "{\"subject\": \"report\"}");
+    note_content(fixture, 0, "the walrus", NULL);
+    run_sql(fixture, "DELETE FROM parts");
+    catch_up(fixture);
+    assert_string_equal(find(fixture, "report"), "a");
     assert_string_equal(find(fixture, "walrus"), "");
+    assert_string_equal(find(fixture, "-has:attachment"), "");
+    note_content(fixture, 0, "the walrus", NULL);
+    catch_up(fixture);
+    assert_string_equal(find(fixture, "walrus -has:attachment"), "a");
+}
+
+static void take_unread(void *context, uint32_t email)
+{
+    struct fixture *fixture = context;
+    strbuf_append_char(&fixture->found, (char)('a' + email));
+}
+
+TEST_WITH(emails_whose_content_is_not_indexed_are_listed, set_up, tear_down)
+{
+    struct fixture *fixture = *state;
+    put_letters(fixture);
+    note_content(fixture, 1, "the walrus", NULL);
+    catch_up(fixture);
+    assert_int_equal(search_index_find_unread(&fixture->cache, take_unread, fixture, NULL), 0);
+    assert_string_equal(strbuf_str(&fixture->found), "ac");
+}
+
+TEST_WITH(an_index_of_mostly_removed_emails_is_made_anew_at_the_start, set_up, tear_down)
+{
+    struct fixture *fixture = *state;
+    put_letters(fixture);
+    note_content(fixture, 1, "the walrus", "menu.pdf");
+    catch_up(fixture);
+    load(fixture);
+    assert_int_equal(count(fixture, "SELECT count(*) FROM search_pending"), 0);
+    run_sql(fixture, "INSERT INTO search_rows VALUES (20000, 1000)");
+    load(fixture);
+    assert_string_equal(find(fixture, "report"), "");
+    catch_up(fixture);
+    assert_string_equal(find(fixture, "report"), "a b");
+    assert_string_equal(find(fixture, "walrus has:attachment"), "b");
+    assert_int_equal(count(fixture, "SELECT max(number) FROM search_rows"), 4);
+}
+
+TEST_WITH(an_index_that_has_texts_is_made_anew_without_them, set_up, tear_down)
+{
+    struct fixture *fixture = *state;
+    put_letters(fixture);
+    note_content(fixture, 1, "the walrus", "menu.pdf");
+    run_sql(fixture, "DROP TABLE search; DROP TABLE search_rows; DROP TABLE search_pending;"
+                     "CREATE VIRTUAL TABLE search USING fts5 (subject, body);"
+                     "INSERT INTO search (rowid, subject, body) VALUES (0, 'outdated', 'outdated');"
+                     "CREATE TABLE search_pending (number INTEGER PRIMARY KEY, attached TEXT, body TEXT);"
+                     "INSERT INTO search_pending VALUES (7, '', 'outdated');"
+                     "PRAGMA user_version = 1");
+    close_cache(fixture);
+    open_cache(fixture);
+    catch_up(fixture);
+    assert_string_equal(find(fixture, "report"), "a b");
+    assert_string_equal(find(fixture, "walrus has:attachment"), "b");
+    assert_string_equal(find(fixture, "outdated"), "");
 }
 
 TEST_WITH(addresses_are_found_in_every_form, set_up, tear_down)
