@@ -62,11 +62,13 @@ static void set_body(struct reply *reply, unsigned int status, const char *conte
 
 void reply_json(struct reply *reply, unsigned int status, json_t *value)
 {
-    /* json_dumps() would double and copy its buffer until the text fits. */
+    /* Most texts fit at once. json_dumps() would double and copy its buffer until a long one fits. */
     const size_t flags = JSON_COMPACT | JSON_ENCODE_ANY;
-    size_t len = json_dumpb(value, NULL, 0, flags);
-    char *text = len > 0 ? g_malloc(len) : NULL;
-    json_dumpb(value, text, len, flags);
+    char *text = g_malloc(BLOCK_BYTES);
+    size_t len = json_dumpb(value, text, BLOCK_BYTES, flags);
+    text = g_realloc(text, len);
+    if (len > BLOCK_BYTES)
+        json_dumpb(value, text, len, flags);
     json_decref(value);
     if (text != NULL)
         set_body(reply, status, text_of_json, text, len);
