@@ -407,6 +407,18 @@ TEST_WITH(the_next_email_of_a_number_is_not_found_by_the_words_of_a_removed_one,
     assert_string_equal(find(fixture, "indexed OR walrus OR heron"), "");
 }
 
+TEST_WITH(emails_of_an_inbox_that_is_gone_are_not_found_after_the_next_start, set_up, tear_down)
+{
+    struct fixture *fixture = *state;
+    put_letters(fixture);
+    note_content(fixture, 1, "the walrus", NULL);
+    catch_up(fixture);
+    run_sql(fixture, "UPDATE inboxes SET is_gone = 1");
+    load(fixture);
+    assert_string_equal(find(fixture, "report OR walrus"), "");
+    assert_int_equal(count(fixture, "SELECT count(*) FROM search_rows"), 0);
+}
+
 TEST_WITH(texts_that_left_the_cache_before_they_were_indexed_are_indexed_when_they_return, set_up, tear_down)
 {
     struct fixture *fixture = *state;
