@@ -154,7 +154,7 @@ static int64_t get_time_to_next_day_ms(const struct send_queue *queue)
 
 /* ================================================================ the suspension */
 
-static void wake_suspension(struct suspension *suspension)
+static void end_pause(struct suspension *suspension)
 {
     suspension->until_ms = 0;
     suspension->backoff.attempts = 0;
@@ -182,7 +182,7 @@ static bool begin_try(struct send_queue *queue, struct item *item, int64_t now_m
 
 static void end_suspension(struct send_queue *queue, struct suspension *suspension)
 {
-    wake_suspension(suspension);
+    end_pause(suspension);
     suspension->reason = SUSPENSION_NONE;
     suspension->probe = NULL;
     suspension->rested_ms = get_now_ms(queue) + REST_MS;
@@ -325,14 +325,14 @@ void send_queue_make_due(struct send_queue *queue, struct item *item)
 
 void send_queue_wake(struct send_queue *queue, struct item *item)
 {
-    wake_suspension(&queue->suspensions[item->row.kind]);
+    end_pause(&queue->suspensions[item->row.kind]);
     send_queue_make_due(queue, item);
 }
 
 void send_queue_wake_all(struct send_queue *queue)
 {
     for (unsigned int kind = 0; kind < ITEM_KINDS; kind++) {
-        wake_suspension(&queue->suspensions[kind]);
+        end_pause(&queue->suspensions[kind]);
         for (const GList *link = queue->handed_in[kind].head; link != NULL; link = link->next)
             send_queue_make_due(queue, link->data);
     }

@@ -12,11 +12,18 @@
  * - that of its kind, until_ms of the *suspension*: the service does not answer, is busy (429, 503) or
  *   refuses the key, or another server answers in its place. Then one item is tried.
  *
- * Each time is the longer of a backoff (half to all of 1 s, 2 s, … 15 min) and of the answer's Retry-After
- * (an hour at most: RETRY_AFTER_MAX_S in http/), from the answer on. Requests of one kind that fail together
- * count as one failure of the kind. A success ends the suspension; a *wake* ends both times and both
- * backoffs: `retry` and `sync` in ctl, and an `online` event. Neither time is saved: after a restart all
- * items are due. A message must also fit into the *quota*, a number of emails per UTC day.
+ * Each time is the longer of a backoff (half to all of 1 s, 2 s, … 15 min; 60 s for a key) and of the
+ * answer's Retry-After (an hour at most: RETRY_AFTER_MAX_S in http/), from the answer on. Requests of one
+ * kind that fail together count as one failure of the kind. What ends the times, with their backoffs:
+ *
+ *     another item succeeds, or is refused for good           that of its kind
+ *     `retry NAME`; an earlier one of its sequence goes first both
+ *     `retry all`; a `sync` in ctl that the service answers   both, of all items
+ *     the store was offline and is online again               both, of all items
+ *     the message is written, or moved out and in             its own
+ *     a restart, since no time is saved                       both, of all items
+ *
+ * A message must also fit into the *quota*, a number of emails per UTC day.
  *
  * The caller of each function holds outbox->lock. No function waits. Each function that may make an item due
  * wakes the workers, which wait for `work_arrived`. The quota's times are realtime, all others monotonic.

@@ -275,7 +275,7 @@ static int load_email(void *context, const struct email_view *row, const char *k
         row->json_len > EMAIL_RECORD_MAX_BYTES || !file_name_is_valid(row->name))
         return -EUCLEAN;
     struct email_entry *entry = email_table_add(&index->emails, &inbox->emails, row->number, row->name, key);
-    if (entry == NULL)
+    if (entry == NULL) /* two emails of one key or of one name */
         return -EUCLEAN;
     const char *name = entry->view.name;
     entry->view = *row;

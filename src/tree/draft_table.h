@@ -12,7 +12,7 @@
  * descriptor is closed as soon as the node has no user. If the file comes back, it gets another node. Folders
  * and links never leave, so their descriptors can be used without draft_node_begin_use().
  *
- * Under the lock of the table no system call is made, and only the lock of a cancel is taken.
+ * Under the lock of the table no file is opened, read or closed, and only the lock of a cancel is taken.
  */
 #ifndef INBOXFS_TREE_DRAFT_TABLE_H
 #define INBOXFS_TREE_DRAFT_TABLE_H
