@@ -160,10 +160,11 @@ static void end_pause(struct suspension *suspension)
     suspension->backoff.attempts = 0;
 }
 
-/* Allows the try, if the suspension does. A sent message cannot be taken back, so after a rest one message is
- * tried alone, even without a suspension. The others wait for its answer, ALONE_MS at most; then a second one
- * is tried, with a list first. */
-static bool begin_try(struct send_queue *queue, struct item *item, int64_t now_ms, int64_t *ret_until_ms)
+/* Begins the try, and returns true, if the suspension allows it. A sent message cannot be taken back, so
+ * after a rest one message is tried alone, even without a suspension. The others wait for its answer,
+ * ALONE_MS at most; then a second one is tried, with a list first. */
+static bool suspension_allows_try(struct send_queue *queue, struct item *item, int64_t now_ms,
+                                  int64_t *ret_until_ms)
 {
     struct suspension *suspension = &queue->suspensions[item->row.kind];
     bool is_suspended = suspension->reason != SUSPENSION_NONE;
@@ -243,7 +244,7 @@ struct item *send_queue_begin_try(struct send_queue *queue, const struct item_ta
         *ret_until_ms = MIN(*ret_until_ms, now_ms + MIN(get_time_to_next_day_ms(queue), MIDNIGHT_CHECK_MS));
         return NULL;
     }
-    if (item == NULL || !begin_try(queue, item, now_ms, ret_until_ms))
+    if (item == NULL || !suspension_allows_try(queue, item, now_ms, ret_until_ms))
         return NULL;
     queue->tries[kind]++;
     return item;
