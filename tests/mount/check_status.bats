@@ -203,10 +203,12 @@ says() { # VERDICT PART WORDS
   contains "$output" "mount     $MOUNT"
 }
 
+# The test's own folder may be in /dev/shm.
 without_fuse() { # COMMAND...
   hide_other_mounts
   # shellcheck disable=SC2016 # for the inner shell
-  "${AMONG_OWN_MOUNTS[@]}" bash -c 'mkdir -p "$0" && cp -a /dev/{null,urandom} "$0" && mount --bind "$0" /dev && exec "$@"' "$DIR/dev" "$@"
+  "${AMONG_OWN_MOUNTS[@]}" bash -c 'mkdir -p "$0/shm" && cp -a /dev/{null,urandom} "$0" && mount --bind /dev/shm "$0/shm" &&
+    mount --rbind "$0" /dev && exec "$@"' "$DIR/dev" "$@"
 }
 
 @test "a mount and check report a missing /dev/fuse" {
