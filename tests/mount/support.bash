@@ -202,22 +202,18 @@ at_once() # COMMAND...
 # ---------------------------------------------------------------- the service
 
 # Chooses a port on which the services of this test can start again. It is below the ports that the kernel gives to
-# outgoing connections, which could occupy it meanwhile. The tests of a check use successive ports.
+# outgoing connections, which could occupy it meanwhile. Tests that run at the same time differ in their process ids.
 choose_port()
 {
-    local first=10000 beyond turn
+    local first=10000 beyond
     [ "$SERVICE_PORT" = 0 ] || return 0
     read -r beyond _ </proc/sys/net/ipv4/ip_local_port_range
     [ "$beyond" -ge 11000 ] || first=1024
     [ "$beyond" -ge 3000 ] || beyond=65536 # the kernel gives nearly all ports to connections
-    exec {turn}>>"$BUILD/next-port"
-    flock "$turn"
-    read -r SERVICE_PORT <"$BUILD/next-port" || SERVICE_PORT=$((first + RANDOM % (beyond - first)))
+    SERVICE_PORT=$((first + BASHPID % (beyond - first)))
     while (: <>"/dev/tcp/127.0.0.1/$SERVICE_PORT") 2>/dev/null; do
         SERVICE_PORT=$((first + (SERVICE_PORT + 1 - first) % (beyond - first)))
     done
-    echo $((first + (SERVICE_PORT + 1 - first) % (beyond - first))) >"$BUILD/next-port"
-    exec {turn}>&-
 }
 
 # Starts inboxd with its data in $SERVICE. After stop_service it starts on the same port again.
