@@ -55,6 +55,12 @@ bats_error_trap()
     BATS_DEBUG_LAST_STACK_TRACE_IS_VALID=1
 }
 
+# bats asks date when each test begins, which takes two programs.
+get_mills_since_epoch()
+{
+    echo $((${EPOCHREALTIME/./} / 1000))
+}
+
 # A pipe that is always empty: reading it with a time-out is a pause that starts no program. Programs that run for as
 # long as the test do not inherit it.
 exec {PAUSE}<> <(:)
