@@ -22,16 +22,13 @@ mark_all() # VALUE
 {
   local id
   for id in $(ids); do
-    api POST "/email/$id/mark/$1" >/dev/null
+    http POST "/api/v1/email/$id/mark/$1" >/dev/null
   done
 }
 
 # Each file says what the service says, and has the size that it is said to have.
 all_are_current() {
-  local file
-  for file in "$BOX"/2*.json; do
-    has_true_size "$file" || return
-  done
+  has_true_size "$BOX"/2*.json || return
   diff <(jq -cS . "$BOX"/2*.json | sort) \
     <(api GET "/email?limit=1000&inbox_ids=$(inbox_id "$BOB")" | jq -cS '.[]' | sort)
 }

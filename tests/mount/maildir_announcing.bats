@@ -55,10 +55,7 @@ has_helpers() # COUNT
   refresh
   wait_until 60 saw CLOSE_WRITE,CLOSE ',U=[0-9]*$' 50
   wait_until 60 saw CLOSE_WRITE,CLOSE _many_ 50
-  local file
-  for file in "$BOX"/new/*; do
-    has_true_size "$file"
-  done
+  has_true_size "$BOX"/new/*
 }
 
 @test "a Maildir that nobody has looked at announces nothing, and costs nothing" {

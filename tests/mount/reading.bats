@@ -157,18 +157,10 @@ teardown() {
 
 @test "a listing of many emails shows each once, however it is read" {
   # More than the service answers with at once by default.
-  seq 1 250 | FROM=$ALICE TO=$BOB KEY=$(cat "$KEY_FILE") URL=$SERVICE_URL xargs -P 4 -n 25 sh -c '
-    for number; do
-      printf "{\"from_address\":\"%s\",\"subject\":\"bulk %s\",\"plain_text\":\"x\",\"to_addresses\":[{\"address\":\"%s\"}]}" \
-        "$FROM" "$number" "$TO" |
-        curl -sS --fail -o /dev/null -H "Authorization: Bearer $KEY" -H "Content-Type: application/json" -d @- \
-          "$URL/api/v1/email/send" || exit 255
-    done' sh
+  send_many_from_elsewhere "$ALICE" "$BOB" bulk 250
   refresh
-  local file names=()
-  for file in "$MOUNT/inboxes/$BOB"/*_bulk-*.json; do
-    names+=("$(jq -r .subject "$file")")
-  done
+  local names
+  mapfile -t names < <(jq -r .subject "$MOUNT/inboxes/$BOB"/*_bulk-*.json)
   equal "$(printf '%s\n' "${names[@]}" | sort -u | wc -l)" 250
   equal "${#names[@]}" 250
   equal "$(find "$MOUNT/inboxes/$BOB" -name '*_bulk-*.json' | wc -l)" 250

@@ -138,13 +138,13 @@ unlisted() # PATH...
     done
 }
 
-# Checks that the file has as many bytes as its attributes say. cat reads it, for `wc -c <FILE` uses the size of fstat.
-# Call it before the file is read: a read makes the kernel correct a wrong size.
-has_true_size() # FILE
+# Checks that each file has as many bytes as its attributes say. cksum counts what it reads; `wc -c <FILE` would use the
+# size of fstat. Call it before the files are read: a read makes the kernel correct a wrong size.
+has_true_size() # FILE...
 {
-    local size
-    size=$(stat -c %s "$1")
-    equal "$1: $size bytes" "$1: $(cat "$1" | wc -c) bytes"
+    local sizes
+    sizes=$(stat -c '%s %n' "$@")
+    equal "$(cksum "$@" | cut -d' ' -f2-)" "$sizes"
 }
 
 # Checks the result of one system call: expect EBUSY rename FROM TO (tests/tools/syscall.c).
