@@ -13,6 +13,7 @@
 #include "tree/node.h"
 
 enum {
+    THOUSANDS = 17 * 1000,
     MANY = INBOX_LISTED_WITH_ATTRIBUTES + 4 * INBOX_LOOKUPS_OF_DEMAND
 };
 
@@ -213,7 +214,7 @@ TEST_WITH(only_emails_are_passed_to_the_kernel, fixture_set_up, fixture_tear_dow
 
 /* ---------------------------------------------------------------- very large inboxes */
 
-static int set_up_many(void **state)
+static int set_up_emails(void **state, int count)
 {
     char id[32];
     struct tree_fixture *fixture = calloc(1, sizeof(*fixture));
@@ -221,7 +222,7 @@ static int set_up_many(void **state)
     fixture->fake = fake_service_new();
     fake_service_add_inbox(fixture->fake,
                            "{\"id\":\"i1\",\"name\":\"alice\",\"email_address\":\"alice@inbox.example\"}");
-    for (int i = 0; i < MANY; i++) {
+    for (int i = 0; i < count; i++) {
         snprintf(id, sizeof(id), "%08x", i);
         fake_service_add_simple_email(fixture->fake, "i1", id, "Hello");
     }
@@ -231,6 +232,16 @@ static int set_up_many(void **state)
     fixture_open_layers(fixture);
     *state = fixture;
     return 0;
+}
+
+static int set_up_many(void **state)
+{
+    return set_up_emails(state, MANY);
+}
+
+static int set_up_thousands(void **state)
+{
+    return set_up_emails(state, THOUSANDS);
 }
 
 struct listed {
@@ -300,9 +311,9 @@ TEST_WITH(a_very_large_inbox_is_listed_with_all_attributes_only_after_lookups, s
     assert_int_equal(listed.with_attributes, INBOX_LISTED_WITH_ATTRIBUTES + OWN);
 }
 
-TEST_WITH(each_of_many_emails_is_passed_to_the_kernel_once, set_up_many, fixture_tear_down)
+TEST_WITH(each_of_many_emails_is_passed_to_the_kernel_once, set_up_thousands, fixture_tear_down)
 {
-    static const uint32_t numbers[] = {0, 1, 63, 64, 65, 16383, 16384, MANY, 5};
+    static const uint32_t numbers[] = {0, 1, 63, 64, 65, 16383, 16384, THOUSANDS, 5};
     struct tree_fixture *fixture = *state;
     for (unsigned int is_again = 0; is_again < 2; is_again++)
         for (size_t i = 0; i < ARRAY_LEN(numbers); i++) {
