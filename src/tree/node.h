@@ -104,6 +104,8 @@ struct tree {
     struct removed_names removed;
     struct inboxes *inboxes;
     struct queries *queries;
+    atomic_uint
+        email_changes; /* number of changes of mail so far: an answer of search/ is as old as the last */
     struct maildir *maildir;
     struct event_log *event_log;
     struct status *status;

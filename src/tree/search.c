@@ -2,8 +2,9 @@
 /*
  * search/: a folder in which every name is a query. A lookup of the query only makes its folder. Opening the
  * folder, or looking up an unknown name in it, searches the store. The hits are symbolic links to emails;
- * .search.json has the query and the time of the search. The answer is used for SEARCH_FRESH_MS, and longer
- * by a process that has just listed search/, since such a process opens all queries.
+ * .search.json has the query and the time of the search. The answer is used for SEARCH_FRESH_MS, unless mail
+ * comes or goes, and longer by a process that has just listed search/, since such a process opens all
+ * queries.
  *
  * No entry is lasting, since requests may wait. search/ lists the SEARCH_QUERIES_SHOWN queries that were
  * searched last; SEARCH_NAMES_KNOWN queries have an inode.
@@ -109,10 +110,11 @@ static GArray *names_of_emails(struct store *store, const struct store_search *f
 struct query {
     uint64_t number;
     char *text;
-    GArray *found;         /* the answer: struct search_name; NULL if there is none */
-    bool is_truncated;     /* as in struct store_search */
-    bool is_service_asked; /* as in struct store_search */
-    int64_t searched_ms;   /* monotonic */
+    GArray *found;              /* the answer: struct search_name; NULL if there is none */
+    bool is_truncated;          /* as in struct store_search */
+    bool is_service_asked;      /* as in struct store_search */
+    int64_t searched_ms;        /* monotonic */
+    unsigned int email_changes; /* of the tree, when the search began */
     int64_t searched_real_ms;
     unsigned int searches; /* threads that use the query without the lock: it must not be freed */
 };
@@ -286,6 +288,7 @@ static int search_locked(struct tree *tree, struct query *query, struct cancel *
         return -EAGAIN;
     queries->searches++;
     query->searches++;
+    unsigned int email_changes = tree->email_changes;
     pthread_mutex_unlock(&queries->lock);
     int error = store_search(tree->store, query->text, cancel, &found);
     GArray *names = error == 0 ? names_of_emails(tree->store, &found) : NULL;
@@ -298,6 +301,7 @@ static int search_locked(struct tree *tree, struct query *query, struct cancel *
         query->found = names;
         query->is_truncated = found.is_truncated;
         query->is_service_asked = found.is_service_asked;
+        query->email_changes = email_changes;
         query->searched_ms = clock_monotonic_ms(tree->config.clock);
         query->searched_real_ms = clock_realtime_ms(tree->config.clock);
         g_queue_remove(&queries->table, query);
@@ -315,9 +319,11 @@ static int search_locked(struct tree *tree, struct query *query, struct cancel *
 /* Returns true if the latest answer will do: if it is fresh, if `is_lister`, or if it has `name` (may be
  * NULL).
  */
-static bool is_answered(const struct query *query, int64_t now_ms, bool is_lister, const char *name)
+static bool is_answered(const struct tree *tree, const struct query *query, int64_t now_ms, bool is_lister,
+                        const char *name)
 {
-    bool is_fresh = now_ms - query->searched_ms < SEARCH_FRESH_MS;
+    bool is_fresh =
+        now_ms - query->searched_ms < SEARCH_FRESH_MS && query->email_changes == tree->email_changes;
     return query->found != NULL &&
            (is_fresh || is_lister ||
             (name != NULL && (strcmp(name, record_name) == 0 || find_name(query->found, name) != 0)));
@@ -336,7 +342,7 @@ static int get_answer(struct tree *tree, const struct tree_caller *caller, uint6
     if (lister != NULL)
         lister->until_ms = now_ms + SEARCH_FRESH_MS;
     int error = query != NULL ? 0 : -ENOENT;
-    if (error == 0 && !is_answered(query, now_ms, lister != NULL, name))
+    if (error == 0 && !is_answered(tree, query, now_ms, lister != NULL, name))
         error = search_locked(tree, query, caller->cancel);
     if (error == 0)
         *ret_names = g_array_ref(query->found);

@@ -82,6 +82,7 @@ static void email_changed(void *context, uint32_t email, enum store_change chang
         notify_sent(tree, email);
         return;
     }
+    atomic_fetch_add(&tree->email_changes, 1);
 
     bool was_invalid = view.is_quarantined && change != STORE_MOVED;
     /* This comes first, since a notification of a name waits for the rename(2) that caused the change. */

@@ -210,6 +210,21 @@ TEST_WITH(a_process_that_listed_search_sees_new_mail_some_seconds_later, fixture
     cancel_release(&cancel);
 }
 
+TEST_WITH(a_query_is_searched_again_after_new_mail, fixture_set_up_with_fake_clock,
+          fixture_tear_down_with_fake_clock)
+{
+    struct tree_fixture *fixture = *state;
+    struct cancel cancel;
+    const struct tree_caller caller = {.pid = 76, .cancel = &cancel};
+    uint64_t query = fixture_ino(fixture, "search/hello");
+    cancel_init(&cancel);
+    size_t before = count_listed(fixture, &caller, query);
+    fake_service_add_simple_email(fixture->fake, "i1", "ffffffff-1", "Hello again");
+    fixture_sync(fixture);
+    assert_int_equal(count_listed(fixture, &caller, query), before + 1);
+    cancel_release(&cancel);
+}
+
 static int64_t search_time_s(struct tree_fixture *fixture, const struct tree_caller *caller)
 {
     struct tree_entry query;
