@@ -124,10 +124,15 @@ static bool has_blocked_author(const json_t *blocked, const json_t *authors)
     const json_t *author;
     json_array_foreach (authors, i, author) {
         const char *address = json_string_value(json_object_get(author, "address"));
-        const char *bracket = strrchr(address, '<');
-        const char *bare = bracket != NULL ? bracket + 1 : address;
-        g_autofree char *closed = g_strndup(bare, strcspn(bare, ">"));
-        if (rule_matches(blocked, closed))
+        /* The text may be no address, but mail programs may show one that is in it. */
+        g_auto(GStrv) parts = g_strsplit_set(address, " <>(),;\"", -1);
+        bool is_blocked = rule_matches(blocked, address);
+        for (char **part = parts; *part != NULL && !is_blocked; part++) {
+            if (g_str_has_suffix(*part, "."))
+                (*part)[strlen(*part) - 1] = '\0';
+            is_blocked = rule_matches(blocked, *part);
+        }
+        if (is_blocked)
             return true;
     }
     return false;
