@@ -44,7 +44,7 @@ struct content_folder {
 
 /* Part of the key of packed folders in a cache. Raise it whenever the packed form, or the content of an
  * entry, changes, so that old folders are no longer found. */
-#define CONTENT_FOLDER_VERSION "5"
+#define CONTENT_FOLDER_VERSION "6"
 
 /* Makes the folder from JSON text. The caller releases it. Return: 0; -EBADMSG if the text is not a JSON
  * object with at least one field of content (a metadata record has none); -EMSGSIZE if it is longer than

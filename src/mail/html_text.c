@@ -250,6 +250,7 @@ struct html_reading {
     size_t depth;                                    /* index of the innermost open element */
     char *link;                                      /* address of the open link, or NULL */
     size_t link_begin;    /* offset in the output at which the link's text begins */
+    bool link_has_image;  /* with no description, and not of one pixel, which counts readers */
     bool follows_address; /* the last text is the address of a link */
 };
 
@@ -422,9 +423,10 @@ static void begin_link(struct html_reading *reading, const struct tag *tag)
     g_free(reading->link);
     reading->link = make_link_address(tag);
     reading->link_begin = reading->out->len;
+    reading->link_has_image = false;
 }
 
-/* Appends the address, unless it is the text of the link. */
+/* Appends the address, unless it is the text of the link, or the link shows nothing. */
 static void end_link(struct html_reading *reading)
 {
     g_autofree char *address = TAKE_PTR(reading->link);
@@ -434,7 +436,7 @@ static void end_link(struct html_reading *reading)
     text += strspn(text, " \n");
     g_autofree char *short_text = shorten_address(text);
     g_autofree char *short_address = shorten_address(address);
-    if (g_ascii_strcasecmp(short_text, short_address) == 0)
+    if ((text[0] == '\0' && !reading->link_has_image) || g_ascii_strcasecmp(short_text, short_address) == 0)
         return;
     g_autofree char *shown = g_strdup_printf("<%s>", address);
     set_apart(reading, 1);
@@ -445,8 +447,11 @@ static void end_link(struct html_reading *reading)
 static void append_image(struct html_reading *reading, const struct tag *tag)
 {
     g_autofree char *description = attribute_value(tag, "alt");
-    if (description == NULL || g_strstrip(description)[0] == '\0')
+    if (description == NULL || g_strstrip(description)[0] == '\0') {
+        g_autofree char *width = attribute_value(tag, "width");
+        reading->link_has_image |= g_strcmp0(width, "1") != 0;
         return;
+    }
     append_word(reading, "[", 1);
     append_text(reading, description);
     append_word(reading, "]", 1);

@@ -108,7 +108,10 @@ TEST(a_link_is_followed_by_its_address_unless_its_text_is_the_address)
         {"<a href='https://x.example/'><img src=y alt='A picture'></a>",
          "[A picture] <https://x.example/>\n"},
         {"one <a href='https://x.example/'><img src=y></a> two <a href='https://x.example/'></a>three",
-         "one <https://x.example/> two <https://x.example/> three\n"},
+         "one <https://x.example/> two three\n"},
+        {"a<a href='https://x.example/'><span style='display:none'>x</span></a>b"
+         "<a href='https://x.example/'><img src=y width=1 height=1></a>c",
+         "abc\n"},
         {"<a href='https://x.example/'>text</a>word", "text <https://x.example/> word\n"},
         {"<a href='https://x.example/'>text</a><b>été</b>, and", "text <https://x.example/> été, and\n"},
         {"<a href='https://x.example/'>a</a><a href='https://y.example/'>b</a>(c)",
