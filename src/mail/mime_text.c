@@ -85,7 +85,7 @@ int mime_decode(const struct mime_entity *leaf, char **ret_bytes, size_t *ret_le
     char *decoded = g_malloc(g_mime_encoding_outlen(&state, content.len) + 1);
     size_t len = content.len > 0 ? g_mime_encoding_step(&state, content.bytes, content.len, decoded) : 0;
     /* Without its padding, GMime would drop the last group of base64. */
-    bool lacks_padding = encoding == GMIME_CONTENT_ENCODING_BASE64 && state.state > 1;
+    bool lacks_padding = encoding == GMIME_CONTENT_ENCODING_BASE64 && (state.state == 2 || state.state == 3);
     *ret_len =
         len + g_mime_encoding_flush(&state, "==", lacks_padding ? 4 - (size_t)state.state : 0, decoded + len);
     decoded[*ret_len] = '\0';
