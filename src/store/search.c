@@ -184,7 +184,8 @@ static void take_unread(void *context, uint32_t email)
     struct search *search = context;
     uint64_t groups = email < search->matches->len ? g_array_index(search->matches, uint64_t, email) : 0;
     int64_t date_ms;
-    if (((groups | search->of_content) & search->wanted) == search->wanted)
+    if (((groups | search->of_content) & search->wanted) == search->wanted &&
+        (groups & search->unwanted) == 0)
         search->is_truncated |= matches_facts(search, email, &date_ms);
 }
 
@@ -203,9 +204,6 @@ static void search_locally(struct search *search)
                                          search->cancel) == 0;
     }
     search->is_truncated |= !is_complete;
-    if (search->of_content != 0 &&
-        search_index_find_unread(&search->store->cache, take_unread, search, search->cancel) != 0)
-        search->is_truncated = true;
 }
 
 /* ---------------------------------------------------------------- the service */
@@ -395,6 +393,9 @@ static void find_emails(struct search *search)
         search_service(search);
         combine_groups(search);
     }
+    if (search->of_content != 0 &&
+        search_index_find_unread(&search->store->cache, take_unread, search, search->cancel) != 0)
+        search->is_truncated = true;
 }
 
 int store_search(struct store *store, const char *text, struct cancel *cancel, struct store_search *ret)

@@ -82,7 +82,7 @@ static int index_content(struct connection *connection, int64_t source, const ch
     if (body != NULL)
         strbuf_append(&text, body->bytes, MIN(body->len, (size_t)SEARCH_BODY_MAX_BYTES));
     strbuf_truncate(&text, character_cut(strbuf_str(&text), text.len, SEARCH_BODY_MAX_BYTES));
-    *bytes += text.len;
+    *bytes += folder.packed_len;
     content_folder_release(&folder);
     return add_row(connection, source, index_texts, strbuf_str(&text), attached);
 }
@@ -101,7 +101,8 @@ int search_index_process_pending(struct cache *cache)
     error = query_begin(connection, &pending,
                         "SELECT source, key, CAST(json AS TEXT) FROM search_pending"
                         " LEFT JOIN emails ON emails.number = source / 2"
-                        " LEFT JOIN records ON records.number = text AND source % 2 = 0 AND json_valid(json)"
+                        " LEFT JOIN records ON records.number = text AND source % 2 = 0"
+                        " AND json_valid(CAST(json AS TEXT))"
                         " ORDER BY source LIMIT ?",
                         "i", (int64_t)SOURCES_AT_ONCE);
     while (error == 0 && bytes < BYTES_AT_ONCE && (more = query_step(pending.row)) > 0) {

@@ -369,6 +369,8 @@ TEST_WITH(has_attachment_finds_emails_whose_content_was_read, set_up, fixture_te
     assert_true(is_cut_short(fixture, "has:attachment"));
     assert_false(is_cut_short(fixture, "has:attachment in:alice"));
     assert_false(is_cut_short(fixture, "has:attachment before:2026-11-03"));
+    assert_true(is_cut_short(fixture, "nvoice has:attachment")); /* the service alone finds parts of words */
+    assert_false(is_cut_short(fixture, "invoice -november has:attachment"));
 }
 
 struct waiting_search {
