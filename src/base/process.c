@@ -28,6 +28,7 @@ void process_block_ending_signals(sigset_t *ret_ending)
         sigaddset(ret_ending, SIGHUP);
     pthread_sigmask(SIG_BLOCK, ret_ending, NULL);
     signal(SIGPIPE, SIG_IGN);
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond the limit on its size then causes an error */
 }
 
 int process_wait_for_ending_signal(const sigset_t *ending)

@@ -13,7 +13,8 @@
 #include <stddef.h>
 
 /* Blocks the signals that end a service: SIGTERM, SIGINT, and SIGHUP unless the process ignores it
- * (nohup(1)). Must be called before a thread starts, since threads inherit the mask. Ignores SIGPIPE. */
+ * (nohup(1)). Must be called before a thread starts, since threads inherit the mask. Ignores SIGPIPE and
+ * SIGXFSZ. */
 void process_block_ending_signals(sigset_t *ret_ending);
 
 /* Waits until a signal of `ending` arrives. Returns its number. */
