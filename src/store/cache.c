@@ -173,6 +173,14 @@ int cache_set_first_sync_done(struct connection *connection)
                          INT64_C(1));
 }
 
+int cache_add_pending(struct connection *connection, uint32_t email, bool is_content)
+{
+    return query_execute(connection,
+                         "INSERT OR IGNORE INTO search_pending SELECT 2 * ?1 + ?2 WHERE NOT ?2"
+                         " OR NOT EXISTS (SELECT 1 FROM search_rows WHERE source = 2 * ?1 + 1)",
+                         "ii", (int64_t)email, (int64_t)is_content);
+}
+
 int cache_add_message_id(struct connection *connection, const char *message_id, const char *email_id)
 {
     if (strlen(email_id) > CACHE_EMAIL_ID_MAX_BYTES)

@@ -100,9 +100,9 @@ struct cache_state {
     bool is_first_sync_done; /* cache_set_first_sync_done() was called since the cache was made */
 };
 
-/* Deletes the inboxes that are gone and the replaced records, empties a search index of mostly removed emails
- * so that all others are pending, then reads all rows (waits for the disk). Call before other threads use the
- * cache. Return: 0; -EUCLEAN when a row is damaged; the visitor's error; -errno of SQLite. */
+/* Deletes the inboxes that are gone, calls cache_delete_replaced(), then reads all rows (waits for the disk).
+ * Call before other threads use the cache. Return: 0; -EUCLEAN when a row is damaged; the visitor's error;
+ * -errno of SQLite. */
 int cache_load(struct cache *cache, const struct cache_visitor *visitor, struct cache_state *ret_state);
 
 /* Each writes a change in the caller's turn. Return: 0; -errno of SQLite. */
@@ -114,6 +114,9 @@ int cache_add_record(struct connection *connection, uint64_t record, const char 
 /* Lists in replaced_records a record that no email has any more. */
 int cache_add_replaced(struct connection *connection, uint64_t record);
 int cache_set_first_sync_done(struct connection *connection);
+/* Makes the new or changed record of an email pending in the search index; or its content, unless the index
+ * has that. A content that leaves its cache before it is indexed is not indexed. */
+int cache_add_pending(struct connection *connection, uint32_t email, bool is_content);
 
 /* A Message-ID may belong to several emails, one in each inbox that got the message. Senders choose
  * Message-IDs, so the number of emails for each is bounded. */
@@ -124,8 +127,8 @@ enum {
 };
 int cache_add_message_id(struct connection *connection, const char *message_id, const char *email_id);
 
-/* Deletes replaced records (waits for the disk). Ignores errors: a later call deletes the remaining records.
- */
+/* Deletes replaced records, and empties a search index of mostly outdated rows, so that all emails are
+ * pending (waits for the disk). Ignores errors: a later call does it. */
 void cache_delete_replaced(struct cache *cache);
 
 /* ---------------------------------------------------------------- records */

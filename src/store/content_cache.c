@@ -22,7 +22,6 @@
 #include "base/hash.h"
 #include "base/lock.h"
 #include "base/log.h"
-#include "store/search_index.h"
 
 enum {
     PART_MAX_BYTES = 1000 * 1000 * 1000, /* SQLite's limit for a value */
@@ -423,7 +422,7 @@ int content_cache_put(struct content_cache *content, const struct content_new_pa
     if (error == 0 && part->message_id != NULL)
         error = cache_add_message_id(writer, part->message_id, part->email_id);
     if (error == 0 && part->has_texts)
-        error = search_index_add_pending(writer, part->email, true);
+        error = cache_add_pending(writer, part->email, true);
     if (error == 0)
         error = make_room(content, writer, number);
     error = cache_end_write(content->cache, error);

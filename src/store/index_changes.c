@@ -26,9 +26,9 @@ static int write_item(struct connection *connection, const struct email_batch *b
     if (error == 0 && before->view.record != 0)
         error = cache_add_replaced(connection, before->view.record);
     if (error == 0 && email->inbox != STORE_SENT)
-        error = search_index_add_pending(connection, email->number, false);
+        error = cache_add_pending(connection, email->number, false);
     if (error == 0 && item->change == STORE_RETURNED) /* its content may still be in the cache */
-        error = search_index_add_pending(connection, email->number, true);
+        error = cache_add_pending(connection, email->number, true);
     return error;
 }
 

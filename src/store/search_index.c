@@ -19,14 +19,6 @@ static const char attached_some[] = "\uE002";
 
 /* ---------------------------------------------------------------- sources */
 
-int search_index_add_pending(struct connection *connection, uint32_t email, bool is_content)
-{
-    return query_execute(connection,
-                         "INSERT OR IGNORE INTO search_pending SELECT 2 * ?1 + ?2 WHERE NOT ?2"
-                         " OR NOT EXISTS (SELECT 1 FROM search_rows WHERE source = 2 * ?1 + 1)",
-                         "ii", (int64_t)email, (int64_t)is_content);
-}
-
 int search_index_remove(struct connection *connection, uint32_t email)
 {
     return query_execute(connection, "DELETE FROM search_rows WHERE source IN (2 * ?1, 2 * ?1 + 1)", "i",

@@ -6,8 +6,8 @@
  *
  * The table `search` (cache.h) has the words of a source in a row, but not the texts, so SQLite can neither
  * change nor delete the row. A changed source gets another row. search_rows has the source of each row. Rows
- * that it lacks are ignored; when most rows are such, cache_load() makes the index anew. Until then, a body
- * is found even if it has left the cache of contents.
+ * that it lacks are ignored; when most rows are such, the index is made anew (cache_delete_replaced()). Until
+ * then, a body is found even if it has left the cache of contents.
  *
  * Indexing a record takes longer than receiving and writing it; a body takes 1 ms. So a thread that writes a
  * record or fetches a content only adds the source to the table search_pending. Pending sources are indexed
@@ -27,10 +27,6 @@
 enum {
     SEARCH_BODY_MAX_BYTES = 256 * 1024 /* an email's attachment names and body; the rest is not indexed */
 };
-
-/* Adds, in a turn, an email's new or changed record; or its content, unless the index has that. A content
- * that leaves its cache before it is indexed is not indexed. Return: 0; -errno of SQLite. */
-int search_index_add_pending(struct connection *connection, uint32_t email, bool is_content);
 
 /* Removes an email, whose record is deleted, from the index, in a turn. A pending source of an email without
  * a record is not indexed. Return: 0; -errno of SQLite. */

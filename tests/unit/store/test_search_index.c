@@ -90,7 +90,7 @@ static void note(struct fixture *fixture, uint32_t number, const char *json)
     assert_int_equal(cache_begin_write(&fixture->cache, &connection), 0);
     assert_int_equal(cache_add_record(connection, email.record, json, email.json_len), 0);
     assert_int_equal(cache_put_email(connection, &email, key), 0);
-    assert_int_equal(search_index_add_pending(connection, number, false), 0);
+    assert_int_equal(cache_add_pending(connection, number, false), 0);
     assert_int_equal(cache_end_write(&fixture->cache, 0), 0);
 }
 
