@@ -89,7 +89,6 @@ def measure_mutt_first(rows, emails, service, place, plain):
 
 def measure_search(rows, emails, mount):
     """For words that a few subjects have."""
-    mount.wait_until_idle()
     listing = f"ls -f {mount.box}"
     pairs = [(must(seconds(f"ls {mount.path}/search/{word}"), "search"), must(seconds(listing), listing))
              for word in range(4711, 4711 + RUNS)]
@@ -113,6 +112,7 @@ def measure(rows, emails, service, place, memory):
     for folder in mount.box.glob("2*Z_*[0-9a-f]"):
         (plain / folder.name).mkdir(parents=True)
         shutil.copy(folder / "body.txt", plain / folder.name)
+    mount.wait_until_idle()  # what was read is indexed in the background
     measure_warm(rows, emails, BODY_WORKS, mount.box, plain, place)
     plain = memory / "maildir"
     must(seconds(f"cp -a {maildir} {plain}"), "no copy on tmpfs")
