@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "base/crash_point.h"
-#include "base/hash.h"
 #include "base/lock.h"
 #include "base/random.h"
 #include "mail/draft.h"
@@ -51,12 +50,12 @@ static int find_sender(struct outbox *outbox, struct row *next, const struct dra
 void accept_digest(const struct row *row, const char *bytes, size_t len, char ret_digest[ITEM_DIGEST_SIZE])
 {
     char both[2 * ITEM_DIGEST_SIZE];
-    hash_sha256(bytes, len, ret_digest);
+    item_digest(bytes, len, ret_digest);
     if (row->reply_template == NULL)
         return;
     memcpy(both, ret_digest, ITEM_DIGEST_SIZE);
-    hash_sha256(row->reply_template, strlen(row->reply_template), both + ITEM_DIGEST_SIZE);
-    hash_sha256(both, sizeof(both), ret_digest);
+    item_digest(row->reply_template, strlen(row->reply_template), both + ITEM_DIGEST_SIZE);
+    item_digest(both, sizeof(both), ret_digest);
 }
 
 /* Keeps the key of an unedited content. */
@@ -235,7 +234,7 @@ int accept_check(struct outbox *outbox, struct item *item, const char *name, con
         return check_message(outbox, ret, bytes, len, ret_reason);
     next->state = ITEM_UPLOADING;
     next->size = (int64_t)len;
-    hash_sha256(bytes, len, next->digest);
+    item_digest(bytes, len, next->digest);
     return 0;
 }
 

@@ -2,6 +2,7 @@
 #include "outbox/item.h"
 
 #include <errno.h>
+#include <openssl/sha.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -75,6 +76,14 @@ void row_copy(const struct row *row, struct row *ret_row)
         copy.pieces[i].pool_id = g_strdup(row->pieces[i].pool_id);
     }
     *ret_row = copy;
+}
+
+void item_digest(const void *bytes, size_t len, char ret_digest[ITEM_DIGEST_SIZE])
+{
+    unsigned char digest[SHA256_DIGEST_LENGTH];
+    SHA256(bytes, len, digest);
+    for (size_t i = 0; i < sizeof(digest); i++)
+        snprintf(ret_digest + 2 * i, 3, "%02x", digest[i]);
 }
 
 void row_clear_outcome(struct row *row)

@@ -18,7 +18,6 @@
 #include "base/cleanup.h"
 #include "base/crash_point.h"
 #include "base/file.h"
-#include "base/hash.h"
 #include "base/log.h"
 #include "mail/draft.h"
 #include "mail/json_writer.h"
@@ -129,7 +128,7 @@ static void find_digest(struct migration *migration, uint64_t number, enum item_
     snprintf(ret_digest, ITEM_DIGEST_SIZE, "%s", digest == NULL ? "" : digest);
     if (kind == ITEM_ATTACHMENT && ret_digest[0] == '\0' &&
         spool_read_content(migration->spool, number, ATTACHMENTS_MAX_BYTES, &bytes, &len) == 0)
-        hash_sha256(bytes, len, ret_digest);
+        item_digest(bytes, len, ret_digest);
 }
 
 /* Two states of version 0.2 no longer exist: `drafted` only recorded a key, and `held` was a file that was

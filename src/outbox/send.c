@@ -15,7 +15,6 @@
 #include <strings.h>
 
 #include "base/crash_point.h"
-#include "base/hash.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "mail/draft.h"
@@ -194,7 +193,7 @@ static int upload_content(const struct attempt *attempt, uint64_t content, const
         spool_read_content(attempt->outbox->spool, content, accept_max_bytes(ITEM_ATTACHMENT), &bytes, &len);
     if (error != 0)
         return error == -EFBIG ? -EBADMSG : error;
-    hash_sha256(bytes, len, found);
+    item_digest(bytes, len, found);
     if (digest[0] != '\0' && strcmp(found, digest) != 0)
         return -EBADMSG;
     find_content_type(name, bytes, len, content_type);
