@@ -107,7 +107,7 @@ def measure(rows, emails, service, place, memory):
     mount = measure_first(rows, emails, service, place)
     (place / "reference").touch()
     maildir = mount.path / "maildir" / RECEIVER
-    must(seconds(f"cat {maildir}/new/* >{os.devnull}"), "the Maildir cannot be read")
+    must(seconds(f"cd {maildir}/new && printf '%s\\n' * | xargs cat"), "the Maildir cannot be read")
     plain = memory / "bodies"
     for folder in mount.box.glob("2*Z_*[0-9a-f]"):
         (plain / folder.name).mkdir(parents=True)
