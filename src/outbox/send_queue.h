@@ -14,7 +14,7 @@
  *
  * Each time is the longer of a backoff (half to all of 1 s, 2 s, … 15 min; 60 s for a key) and of the
  * answer's Retry-After (an hour at most: RETRY_AFTER_MAX_S in http/), from the answer on. Requests of one
- * kind that fail together count as one failure of the kind. What ends the times, with their backoffs:
+ * kind that fail together count as one failure of the kind. These events end the times and their backoffs:
  *
  *     another item succeeds, or is refused for good           that of its kind
  *     `retry NAME`; an earlier one of its sequence goes first both
